@@ -69,7 +69,7 @@ SHAPE = ("model.layers", "model.recurrences", "model.width")
 SHOWN = ("training.digits", "training.steps", "training.batch")
 
 # Settings that change no result, or only how a run is computed and recorded; `data_set` has the
-# problems that a name of a problem set stands for.
+# problems that a name of a problem set stands for, and a stream gives others of the same kind.
 RECORDS = {
     *("training.score_every", "training.score_problems", "training.checkpoint_every"),
     *("training.snapshot_every", "training.pool", "training.batched_seeds"),

@@ -12,8 +12,10 @@ from carry.config.settings import Settings, describe
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 ShareBelowOne = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1)]
+# Of operands: digits, or their number. A problem of the largest size is written to measure it.
+Size = Annotated[int, Field(ge=1, le=100_000)]
 Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
-Cell = Annotated[list[Count], Field(min_length=2, max_length=2)]  # sizes (i, j)
+Cell = Annotated[list[Size], Field(min_length=2, max_length=2)]  # sizes (i, j)
 # Sizes i and j, or the least and the largest size, and the number of problems.
 CountedSizes = Annotated[list[Count], Field(min_length=3, max_length=3)]
 
@@ -38,12 +40,15 @@ class DataSet(Settings):
 class Training(Settings):
     """How a run is trained. The defaults suit a small model on a laptop."""
 
-    digits: Count = 10  # largest size of an operand; 10 train in minutes on two cores
+    digits: Size = 10  # largest size of an operand; 10 train in minutes on two cores
     steps: Count = 1000  # optimizer steps
     batch: Count = 128  # problems in a step
     batched_seeds: bool = False  # train all seeds as one computation; for attention-only models
     examples: Count | None = None  # size of a fixed training set; null: fresh problems
     problem_set: str | None = None  # the data set of the examples; null: drawn as fresh problems
+    # The random stream of examples without a data set; null: the row's name, so that a row with
+    # another name keeps its examples if it names the stream that it had.
+    stream: str | None = None
     random_padding: ShareBelowOne = 0.0  # chance of a pad before a question token (mcleish2024)
     packing: bool = False  # half of the batches have another problem before each one
     # In attention, tokens with farther ids than the next count several times, as in problems that
@@ -123,12 +128,12 @@ class Evaluation(Settings):
     """The problems on which a run is scored, and the ids from which they start."""
 
     problem_set: str | None = None  # null: training's, else the one named after the task
-    digits: Count = 30  # largest sizes (i, j) of the grid; three times the trained digits
-    longest: Count | None = None  # largest size of problems with i = j; null: the grid's
-    far: list[Count | Cell] = []  # cells beyond the grid
+    digits: Size = 30  # largest sizes (i, j) of the grid; three times the trained digits
+    longest: Size | None = None  # largest size of problems with i = j; null: the grid's
+    far: list[Size | Cell] = []  # cells beyond the grid
     # First ids: an id, or the mean of probabilities over all; or "window", id 1 with attention only
     # to ids as near as in problems of the trained lengths.
-    starts: list[Count | Literal["all", "window"]] = Field(default=[1, "all"], min_length=1)
+    starts: list[Size | Literal["all", "window"]] = Field(default=[1, "all"], min_length=1)
     band: bool = False  # True: the validation band chose the settings, so it is never scored
     attention_cell: Cell | None = None  # cell (i, j) of the averaged attention maps; null: no maps
     reach: list[CountedSizes] = []  # see `carry.analyses.reach`
@@ -202,9 +207,10 @@ class Run(Settings):
 
     def example_stream(self) -> str | None:
         """Return the random stream of a fixed training set without a data set; None without one."""
-        if self.training.examples is None or self.data_set is not None:
+        training = self.training
+        if training.examples is None or self.data_set is not None:
             return None
-        return f"training {self.name}"
+        return training.stream or f"training {self.name}"
 
     def module_names(self) -> list[str]:
         """Return the modules that the settings choose, which are imported by name.
