@@ -132,6 +132,19 @@ def test_a_checkpoint_of_other_settings_is_never_used(trained, tmp_path, capsys)
     assert "other settings" in capsys.readouterr().err and trainer.step == 0
 
 
+@pytest.mark.parametrize("damage", ["half", "missing"])
+def test_a_damaged_or_missing_snapshot_is_taken_again(trained, tmp_path, capsys, damage):
+    kind, folder, expected = trained
+    if kind == "batched":
+        pytest.skip("has no snapshots")
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    snapshot = tmp_path / "a-2.safetensors"
+    snapshot.unlink() if damage == "missing" else DAMAGES[damage](snapshot)
+    trainer = make_trainer(kind, tmp_path / "a.safetensors")
+    assert len(capsys.readouterr().err.splitlines()) == 1 and trainer.step == 0
+    assert same(weights(trainer.train()), expected) and list(trainer.snapshots) == [2, 4, 6]
+
+
 @pytest.mark.parametrize("name", BYTE_DAMAGES)
 def test_damaged_tensors_are_refused_in_one_line(tmp_path, monkeypatch, name):
     monkeypatch.setattr(paths, "ROOT", tmp_path)

@@ -218,8 +218,7 @@ class Trainer:
             self._score()
         every = training.snapshot_every
         if every and (self.finished or self.step % every == 0):
-            state = self.system.network.state_dict()  # before the checkpoint, which has it too
-            self.snapshots[self.step] = {name: x.cpu().clone() for name, x in state.items()}
+            self._take_snapshot()  # before the checkpoint, which lists the snapshots
         every = training.checkpoint_every
         since = time.monotonic() - self._saved
         due = since >= CHECKPOINT_SECONDS if every is None else self.step % every == 0
@@ -303,8 +302,6 @@ class Trainer:
         tensors["recurrence_draws"] = self.recurrence_draws.get_state()
         if self._losses:
             tensors["losses"] = torch.stack(self._losses)
-        for step, state in self.snapshots.items():
-            tensors |= {f"snapshot.{step}.{name}": x for name, x in state.items()}
         note = {
             "run": identify(self.run),
             "seed": self.seed,
@@ -314,6 +311,16 @@ class Trainer:
         }
         checkpoint.save_tensors(self.checkpoint_path, tensors, note)
         self._saved = time.monotonic()
+
+    def _take_snapshot(self) -> None:
+        """Keep the present weights, in a file of their own, which is written once."""
+        state = self.system.network.state_dict()
+        self.snapshots[self.step] = {name: value.cpu().clone() for name, value in state.items()}
+        if self.checkpoint_path is not None:
+            checkpoint.save_tensors(self._snapshot_path(self.step), self.snapshots[self.step], {})
+
+    def _snapshot_path(self, step: int) -> Path:
+        return self.checkpoint_path.with_name(f"{self.checkpoint_path.stem}-{step}.safetensors")
 
     def _restore(self) -> None:
         tensors, note = checkpoint.load_tensors(self.checkpoint_path)
@@ -333,7 +340,10 @@ class Trainer:
             self._losses = [*tensors["losses"].to(self.device)] if "losses" in tensors else []
             self.step, self.curve = note["step"], note["curve"]
             for step in note["snapshots"]:
-                self.snapshots[step] = checkpoint.select_tensors(tensors, f"snapshot.{step}.")
+                path = self._snapshot_path(step)
+                if not path.exists():
+                    raise ValueError(f"its snapshot of step {step} is missing")
+                self.snapshots[step] = checkpoint.load_tensors(path)[0]
 
 
 def _move_mean(mean: Tensor, weights: Tensor, count: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from carry.models.architectures import Architecture
 from carry.models.attention import AttentionContext, scale_gradient
 from carry.models.cache import Cache
-from carry.models.encodings import Encoding, ModelSettings
+from carry.models.encodings import Depth, Encoding, ModelSettings, Width
 from carry.models.hooks import LAYER_ACTIVATIONS, Hooks, LayerHook
 from carry.models.initialisation import compute_deepnorm_gain, initialise_layer
 
@@ -74,10 +74,10 @@ class Transformer(Architecture):
     class Settings(ModelSettings):
         """The settings of a transformer; `hidden` and `head_width` default to the width's."""
 
-        recurrences: int = pydantic.Field(default=1, ge=1)
+        recurrences: Depth = 1
         injection: Literal["none", "entrance", "every_layer"] = "none"
-        head_width: int | None = pydantic.Field(default=None, ge=1)
-        hidden: int | None = pydantic.Field(default=None, ge=1)
+        head_width: Width | None = None
+        hidden: Width | None = None
         activation: Literal["relu", "gelu", "gated_gelu", "gated_gelu_tanh"] = "relu"
         norm: Literal["layer", "rms", "none"] = "layer"
         norm_epsilon: float | None = pydantic.Field(default=None, gt=0.0, le=1.0)
