@@ -91,7 +91,7 @@ class RandomStart(Scheme):
     limit: int | None = Field(default=None, ge=1)
     even: bool = False
     ring: bool = False
-    jumps: int = Field(default=0, ge=0)
+    jumps: int = Field(default=0, ge=0, le=20)  # each is a draw of all batches
     gaps: bool = False
 
     @pydantic.model_validator(mode="after")

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from carry.config import settings as config
 
-
 # Eight times the depth of the largest model of the papers, and fifty times its width. A row is
 # checked on a model without memory, which these keep below a few seconds.
 Depth = Annotated[int, Field(ge=1, le=256)]
