@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 from scipy import stats
-from statsmodels.stats import multitest, proportion
+from statsmodels.stats import proportion
 
 from carry.evaluation.intervals import LEVEL, seed_interval
 
@@ -215,4 +215,7 @@ def correct_p_values(values: Sequence[float]) -> list[float]:
     >>> [round(p, 3) for p in correct_p_values([0.01, 0.04, 0.03])]
     [0.03, 0.06, 0.06]
     """
-    return multitest.multipletests(values, method="holm")[1].tolist() if values else []
+    order = np.argsort(values)
+    scaled = np.asarray(values, dtype=float)[order] * np.arange(len(values), 0, -1)
+    corrected = np.maximum.accumulate(scaled).clip(max=1)
+    return corrected[np.argsort(order)].tolist()

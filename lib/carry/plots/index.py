@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-import nbformat
-
 from carry.config import paths
 from carry.config.settings import SettingsError
 
@@ -67,8 +65,8 @@ def read_question(path: Path) -> str:
     >>> read_question(find_figure_notebooks()["mcleish2024/how_far"])
     'How far does it go?'
     """
-    first = nbformat.read(path, as_version=4).cells[0].source
-    return first.splitlines()[0].lstrip("# ").strip()
+    first = json.loads(path.read_text(encoding="utf-8"))["cells"][0]["source"]
+    return "".join(first).splitlines()[0].lstrip("# ").strip()
 
 
 def _read_entry(path: Path) -> FigureEntry:
