@@ -82,7 +82,7 @@ positions: [{ids: randomized, encoding: fire}]
 positions: [{ids: abacus, encoding: relative, window: [0, 9000000000000]}]
     positions.0.window: 9000000000000 is too large; expected at most 1000000000
 training: {steps: 9000000000}
-    training.steps: 9000000000 is too large; expected at most 1000000000
+    training.steps: 9000000000 does not fit, expected less than or equal to 100000000
 evaluation: {starts: [centre]}
     evaluation.starts.0: 'centre' does not fit, expected integer or 'all' or 'window'
 evaluation: {reach: [[0, 0, 0]]}

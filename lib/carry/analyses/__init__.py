@@ -120,7 +120,7 @@ def analyse_seeds(
         parts.append({name: table.assign(**labels) for name, table in found.items()})
         report((seed + 1) / run.seeds)
     joined = concat_by_name(parts)
-    return {name: table[[*module.COLUMNS[name]]] for name, table in joined.items()}
+    return {name: table.reindex(columns=[*module.COLUMNS[name]]) for name, table in joined.items()}
 
 
 def load_steps(system: System) -> Iterator[int]:

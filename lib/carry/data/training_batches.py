@@ -16,6 +16,8 @@ from carry.formats import Format, insert_random_padding
 from carry.randomness import stream
 from carry.tasks import Task
 
+MAX_CELLS = 10**7  # that are drawn at once
+
 
 def draw_training_set(run: Run, task: Task) -> tuple[Problems | None, Integer[Tensor, " B"] | None]:
     """Draw the fixed data set of a run, the same for all seeds; None for a fresh stream.
@@ -53,7 +55,10 @@ def draw_held_out(
     if getattr(task, "sampling", None) == "stratified" and count < digits**2:
         # A stratified draw of fewer problems than cells covers adjacent cells. A draw with every
         # cell once is in random order, so its first cells are an even sample.
-        cells = task.draw_training_cells(digits**2, digits, generator)[:count]
+        if digits**2 <= MAX_CELLS:
+            cells = task.draw_training_cells(digits**2, digits, generator)[:count]
+        else:  # a sample with replacement of so many cells hardly repeats any
+            cells = torch.randint(1, digits + 1, (count, 2), generator=generator)
         return task.draw_for_cells(cells, generator)
     return task.draw(count, digits, generator)
 

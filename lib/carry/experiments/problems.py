@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import pydantic
 from pydantic import Field
 
 from carry.config.settings import check_known
@@ -42,6 +43,13 @@ class ProblemSet(DataSet):
     far: list[CountedSizes] = []
     ranges: dict[str, CountedSizes] = {}
     every: bool = False
+
+    @pydantic.model_validator(mode="after")
+    def _check_held_out(self) -> ProblemSet:
+        """Refuse problems that training could draw next to those that it never draws."""
+        if self.lengths and (self.grid or self.equal or self.far or self.ranges or self.every):
+            raise ValueError("lengths fits no grid, equal, far, ranges or every; expected test")
+        return self
 
 
 def far(each: int, *sizes: int | tuple[int, int]) -> list[list[int]]:

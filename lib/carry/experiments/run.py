@@ -11,13 +11,15 @@ from carry.config.settings import Settings, describe
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 ShareBelowOne = Annotated[float, Field(ge=0.0, lt=1.0)]
-Count = Annotated[int, Field(ge=1)]
+# Upper limits refuse what would exhaust the memory; each is at least ten times what any row uses.
+Count = Annotated[int, Field(ge=1, le=10**8)]
+BatchSize = Annotated[int, Field(ge=1, le=10**6)]
 # Of operands: digits, or their number. A problem of the largest size is written to measure it.
 Size = Annotated[int, Field(ge=1, le=100_000)]
 Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
 Cell = Annotated[list[Size], Field(min_length=2, max_length=2)]  # sizes (i, j)
 # Sizes i and j, or the least and the largest size, and the number of problems.
-CountedSizes = Annotated[list[Count], Field(min_length=3, max_length=3)]
+CountedSizes = Annotated[list[BatchSize], Field(min_length=3, max_length=3)]
 
 # Prefixes of the sub-tasks that a mixture may contain (ibrahimli2024, 4.2.2): the sum, the aligned
 # operands, the carries, the digit sums without carries, the reversed operands.
@@ -42,7 +44,7 @@ class Training(Settings):
 
     digits: Size = 10  # largest size of an operand; 10 train in minutes on two cores
     steps: Count = 1000  # optimizer steps
-    batch: Count = 128  # problems in a step
+    batch: BatchSize = 128  # problems in a step
     batched_seeds: bool = False  # train all seeds as one computation; for attention-only models
     examples: Count | None = None  # size of a fixed training set; null: fresh problems
     problem_set: str | None = None  # the data set of the examples; null: drawn as fresh problems
@@ -76,12 +78,12 @@ class Training(Settings):
     batch_ramp: Share = 0.0  # share of steps until the batch has its full size
     clip: Annotated[float, Field(gt=0.0)] = 1.0  # largest norm of the gradient
     precision: Literal["auto", "fp32", "medium", "bf16"] = "auto"  # auto: the fastest real fp32
-    pool: Count = 8  # batches drawn at once and sorted by length
+    pool: Annotated[int, Field(ge=1, le=10**4)] = 8  # batches drawn at once and sorted by length
     score_every: Count = 100  # steps between points of the learning curve
-    score_problems: Count = 256  # held-out problems in a point
+    score_problems: BatchSize = 256  # held-out problems in a point
     held_out: Cell | None = None  # smallest and largest held-out size; only with batched seeds
     keep_weights: Literal["last", "best"] = "last"  # best on held-out; only with batched seeds
-    checkpoint_every: Count | None = 250  # steps between checkpoints; null: a minute
+    checkpoint_every: Count | None = 250  # steps; null: a minute; batched: from an epoch's end
     snapshot_every: Count | None = None  # steps between kept weights, for plots of learning
 
     @pydantic.model_validator(mode="after")
@@ -174,7 +176,7 @@ class Run(Settings):
     scale: str = "laptop"
     # Shown in figures and tables in place of the name.
     label: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\n]*$")] | None = None
-    seeds: Count = 3  # the fewest with a median and a range
+    seeds: Annotated[int, Field(ge=1, le=10**5)] = 3  # the fewest with a median and a range
     analyses: list[str] = []
     certify: bool = False
     publish: bool = False

@@ -126,14 +126,18 @@ class Expression(Format):
         return max([PAD, *space, *map(ALPHABET.index, self.task.sign)]) + 1
 
     def extent(self, digits: int) -> Extent:
-        """Return the sizes of the largest problem, with its letters and the most spaces."""
-        extent = Format.extent(self.model_copy(update={"spaces": 0.0}), digits)
+        """Return the longest number, and the tokens of the longest problem with its signs."""
+        longest, lengths = self.task.max_answer_length(digits), self.task.largest_lengths(digits)
+        lengths, longest = self._written_lengths(lengths), max(longest, self.pad_to or 0)
         if self.has_index_hints:
-            return extent._replace(longest_number=2 * extent.longest_number)
-        answer = max(self.task.max_answer_length(digits), self.pad_to or 0)
-        symbols, answers = torch.tensor([[extent.tokens - 3 - answer], [answer]])
-        spaces = max_spaces(self.spaces, symbols, answers)
-        return extent._replace(tokens=extent.tokens + int(spaces))
+            _check_hints(longest)
+        per_digit, signs = 2 if self.has_index_hints else 1, 2 + lengths.shape[1]
+        tokens = per_digit * (int(lengths.sum()) + longest) + signs
+        symbols = int(lengths.sum()) + lengths.shape[1] - 1
+        tokens += int(max_spaces(self.spaces, torch.tensor([symbols]), torch.tensor([longest])))
+        number = max(digits, longest, int(lengths.max()))
+        # Coupling numbers of signs are 0, and one above the answer if it is written descending.
+        return Extent(per_digit * number, tokens, (number + (1 if self._ascending else 2),))
 
     def write(self, problems: Problems) -> Batch:
         """Write problems as tokens and marks; the coupling number of a sign is one below place 0.

@@ -14,6 +14,7 @@ at any length, and the cost of attention is linear in the length of the sequence
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from carry.config.settings import SettingsError
 from carry.models.encodings import Window
 
 MAX_TOKENS_PER_ID = 256  # at one difference of each level; larger windows are not local
+MAX_SORT_KEY = 2**62  # sort keys are 64-bit integers
 NO_TOKEN = -1
 
 
@@ -47,7 +49,7 @@ def find_neighbours(
         first: whether every query attends to the first token.
 
     Raises:
-        SettingsError: for a window that shows too many tokens of one id.
+        SettingsError: for a window that shows too many tokens of one id, or ids too large to sort.
 
     >>> place = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 3]])
     >>> level = WindowedIds(place, Window(lower=1, upper=0), uncounted_id=None)
@@ -88,6 +90,11 @@ def _find_in_levels(
         int(level.ids.max()) + level.window.upper + 1 - low
         for level, low in zip(levels, lowest, strict=True)
     ]
+    if rows * math.prod(sizes) * total >= MAX_SORT_KEY:
+        raise SettingsError(
+            f"window: ids of {' x '.join(map(str, sizes))} differences in {total} tokens are too "
+            "many to sort; expected fewer levels, or shorter problems"
+        )
 
     def sort_key(ids_by_level: Sequence[Tensor]) -> Tensor:
         packed = row.expand_as(ids_by_level[0])
