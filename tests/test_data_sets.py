@@ -14,12 +14,11 @@ from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.data import data_sets, problem_sets, training_batches
 from carry.data.data_sets import count_by_length, draw_distinct_operands
-from carry.data.problem_sets import ProblemSet
 from carry.evaluation import trained_models
 from carry.evaluation.jobs import evaluate_runs
 from carry.experiments import problems as experiment_problems
 from carry.experiments.base import SCALES
-from carry.experiments.problems import find_problem_set
+from carry.experiments.problems import ProblemSet, find_problem_set
 from carry.experiments.resolve import list_rows, load_run, make_run
 from carry.experiments.run import SUB_TASKS, DataSet
 from carry.models.system import System
@@ -107,6 +106,20 @@ def test_fewer_problems_without_zero():
     with pytest.raises(SettingsError, match="^here: 100 of 1000 problems .* length 1, where 81 "):
         data_sets.check_example_count(given, 1000, "here")
     data_sets.check_example_count(given, 160, "here")
+
+
+def test_sets_that_cannot_train_or_be_scored_are_refused_in_one_line():
+    parity = data_sets.DataSet(task={"name": "parity"}, lengths=[2], test=1, validation=1)
+    with pytest.raises(SettingsError, match="^here: a data set of 'parity' has no lengths"):
+        data_sets.check_example_count(parity, 10, "here")
+    given = data_sets.DataSet(task={"name": "addition"}, lengths=[2], test=9, validation=0)
+    with pytest.raises(SettingsError, match="^here: test 9 leaves none for validation"):
+        data_sets.check_example_count(given, 10, "here")
+    task = {"name": "multi_operand_addition"}
+    with pytest.raises(SettingsError, match="^problems.mine.far.0"):
+        problem_sets.draw_problem_set("mine", ProblemSet(task=task, far=[[1, 1, 5]]))
+    with pytest.raises(ValueError, match="lengths fits no grid"):
+        ProblemSet(task={"name": "addition"}, lengths=[2], test=10, grid=3, each=2)
 
 
 def test_different_problems_are_as_likely():

@@ -65,22 +65,31 @@ def count_held_out(data_set: DataSet, task: Addition, length: int) -> dict[str, 
 
 
 def check_example_count(data_set: DataSet, count: int, where: str) -> None:
-    """Refuse a data set with fewer than `count` training problems."""
+    """Refuse another task, fewer than `count` training problems, and none for validation."""
     task, counts = tasks.build_task(data_set.task), count_by_length(count, data_set.lengths)
+    if not isinstance(task, Addition):
+        raise SettingsError(
+            f"{where}: a data set of {data_set.task['name']!r} has no lengths; expected 'addition'"
+        )
     total = sum(counts.values())
     if total < count:
         raise SettingsError(
             f"{where}: {count} problems are too many for lengths {data_set.lengths}; "
             f"expected at most {total}, or longer numbers"
         )
+    held_out = {length: count_held_out(data_set, task, length) for length in counts}
     for length, needed in counts.items():
-        held_out = sum(count_held_out(data_set, task, length).values())
-        available = task.count_problems(length) - held_out
+        available = task.count_problems(length) - sum(held_out[length].values())
         if needed > available:
             raise SettingsError(
                 f"{where}: {needed} of {count} problems would be of length {length}, where "
                 f"{available} are neither test nor validation; expected fewer"
             )
+    if not any(parts["validation"] for parts in held_out.values()):
+        raise SettingsError(
+            f"{where}: test {data_set.test} leaves none for validation at lengths "
+            f"{data_set.lengths}; expected fewer"
+        )
 
 
 def draw_held_out_problems(name: str, data_set: DataSet, length: int) -> dict[str, Problems]:

@@ -38,6 +38,8 @@ def draw_problem_set(name: str, settings: ProblemSet) -> pd.DataFrame:
     task = tasks.build_task(settings.task, f"problems.{name}.task")
     smallest, longest = task.smallest_cell, settings.longest or settings.grid
     grid = itertools.product(*(range(size, settings.grid + 1) for size in smallest))
+    for index, (i, j, _) in enumerate(settings.far):
+        task.check_cell((i, j), f"problems.{name}.far.{index}")
     equal = range(max(smallest), longest + 1)
     cells_by_set = {
         "grid": [cell for cell in grid for _ in range(settings.each)],

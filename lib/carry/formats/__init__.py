@@ -71,7 +71,7 @@ class Format(Settings):
     # Whether the question determines the marks of every possible response.
     marks_known_from_question: ClassVar[bool] = True
     # Whether coupling numbers hide the answer's length until it ends, as position coupling needs.
-    hides_answer_length: ClassVar[bool] = True
+    hides_answer_length: ClassVar[bool] = False
 
     _task: Task = pydantic.PrivateAttr()
 

@@ -74,6 +74,7 @@ class InsertionSort(Format):
     task_type = Sorting
     has_steps = True
     level_count = 4  # reading time, column, rank, and new number
+    hides_answer_length = True
 
     def write_open_ended(self, problems: Problems) -> Batch:
         """Write the problems: the question determines the length of the response."""

@@ -78,6 +78,7 @@ class Line(Format):
     task_type = Addition
     last_symbol = ALPHABET[FIRST_LETTER + TEXT_LETTERS - 1]
     level_count = 2  # the place, and the sum
+    hides_answer_length = True
 
     text: Annotated[list[Characters], Pair, BeforeValidator(_to_range)] = [0, 10]
     sums: Annotated[list[Sums], Pair, BeforeValidator(_to_range)] = [1, 2]

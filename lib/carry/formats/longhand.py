@@ -81,6 +81,7 @@ class Longhand(Format):
     has_steps = True
     level_count = 3  # place, row, and counted digit
     marks_known_from_question = False  # the model decides where rows end and which kind follows
+    hides_answer_length = True
 
     def extent(self, digits: int) -> Extent:
         """Return bounds on the longest number, the tokens and the levels."""

@@ -87,6 +87,10 @@ class Task(Settings):
         if "label" not in vars(cls):
             cls.label = label_from_class(cls)
 
+    def enumerate_problems(self) -> tuple[Cells, Problems, list[str]]:
+        """Return the cells of all problems, the problems, and the name of the set of each."""
+        raise SettingsError(f"every: {self.label} has unlimited problems; expected another task")
+
     def draw_training_cells(self, count: int, digits: int, generator: torch.Generator) -> Cells:
         """Draw cells up to `digits` by the setting `sampling`; without one, of equal sizes."""
         return draw_cells(getattr(self, "sampling", "equal"), count, digits, generator)
@@ -135,7 +139,12 @@ class Task(Settings):
         """Refuse a question without an answer; its operands have no leading zeros."""
 
     def write_answer(self, answer: Sequence[int]) -> str:
-        """Return an answer that is not a number as text."""
+        """Return an answer that is not a number as text; refuse more operands than letters."""
+        if max(answer, default=0) >= len(self.answer_symbols):
+            raise SettingsError(
+                f"answer: {len(answer)} operands do not fit {len(self.answer_symbols)} letters; "
+                "expected fewer"
+            )
         return "".join(self.answer_symbols[symbol] for symbol in answer)
 
     def padded_lengths(self, lengths: Lengths) -> Lengths:
