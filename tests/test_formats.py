@@ -235,6 +235,18 @@ def test_nothing_is_longer_than_its_extent(every):
         assert int(largest.length.max()) == extent.tokens
 
 
+def test_a_task_without_an_answer_at_zero_has_an_extent():
+    class Quotient(type(TASKS["subtraction"])):
+        def solve(self, operands, lengths):
+            assert operands.any(2).all(), "nothing is divided by 0"
+            return super().solve(operands, lengths)
+
+    form = formats.build_format({"name": "expression"}, Quotient())
+    assert form.extent(6) == formats.build_format(
+        {"name": "expression"}, TASKS["subtraction"]
+    ).extent(6)
+
+
 @pytest.mark.contract
 def test_open_ended_questions_are_those_of_the_problems(every):
     """A response as long as the true one has its marks; in a format without steps it is blank.

@@ -213,6 +213,16 @@ def test_two_figures_have_two_names(notebook, tmp_path):
         index.list_figures(tmp_path)
 
 
+def test_a_damaged_entry_is_named(notebook, tmp_path):
+    notebook.show(None, "x", pd.DataFrame(), "A", "B.")
+    entry = notebook.folder / "x.json"
+    whole = entry.read_text()
+    for damaged in ("<<<<<<< HEAD\n" + whole, "[]", '{"name": "x"}', whole.replace("title", "t")):
+        entry.write_text(damaged)
+        with pytest.raises(SettingsError, match=r"x\.json: damaged .* `carry figures` writes"):
+            index.list_figures(tmp_path)
+
+
 def test_rows_of_equal_values_can_be_one_grey_line(labelled):
     scores = results.score_lengths(labelled).assign(learned=True)
     scores = plots.merge_rows(scores, ROWS, "both")

@@ -128,8 +128,9 @@ class Format(Settings):
             SettingsError: for sizes that cannot be written.
         """
         lengths = self.task.largest_lengths(digits)
-        zeros = torch.zeros(*lengths.shape, int(lengths.max()), dtype=torch.uint8)
-        batch = self.write_open_ended(self.task.solve(zeros, lengths))
+        # Operands 10...0, not 0: a task of a reader's own, as division, may have no answer at 0.
+        leading = torch.arange(int(lengths.max())) == lengths.unsqueeze(-1) - 1
+        batch = self.write_open_ended(self.task.solve(leading.to(torch.uint8), lengths))
         levels = tuple((batch.levels[0].amax(0) + 1).tolist())
         return Extent(int(batch.place.max()) + 1, int(batch.length), levels)
 

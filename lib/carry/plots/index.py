@@ -34,7 +34,7 @@ def list_figures(root: Path | None = None) -> dict[str, FigureEntry]:
     (('mcleish2024', 'Fig. 8'),)
 
     Raises:
-        SettingsError: for two figures of one name.
+        SettingsError: for two figures of one name, and for a damaged entry.
     """
     figures: dict[str, FigureEntry] = {}
     folder = (root or paths.ROOT) / "reports" / "figures"
@@ -70,9 +70,14 @@ def read_question(path: Path) -> str:
 
 
 def _read_entry(path: Path) -> FigureEntry:
-    entry = json.loads(path.read_text(encoding="utf-8"))
-    pairs = tuple(_split_answer(answer, entry["notebook"]) for answer in entry["answers"])
-    return FigureEntry(**{**entry, "answers": pairs})
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        pairs = tuple(_split_answer(answer, entry["notebook"]) for answer in entry["answers"])
+        return FigureEntry(**{**entry, "answers": pairs})
+    except (ValueError, LookupError, TypeError) as error:  # as a conflict of a merge leaves it
+        raise SettingsError(
+            f"{path}: damaged ({error}); expected what `carry figures` writes"
+        ) from None
 
 
 def _split_answer(answer: str, source: str) -> tuple[str, str]:
