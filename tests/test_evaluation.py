@@ -507,10 +507,13 @@ def test_weights_that_are_absent(home):
 
 
 def test_weights_of_a_row_that_has_changed(home):
-    changed = home.model_copy(update={"model": {**home.model, "width": 48}})
-    place = rf"^runs.{home.name}.model.width"
-    with pytest.raises(SettingsError, match=rf"{place}: 48 is not what .* trained with, \d+; exp"):
+    changed = home.model_copy(update={"model": {**home.model, "width": 48}, "scale": "gpu"})
+    place, command = rf"^runs.{home.name}.model.width", f"`carry run {home.name} --scale gpu`"
+    with pytest.raises(SettingsError, match=rf"{place}: 48 is not what .* with, \d+; .*{command}"):
         trained_models.load_seed(changed)
+    default = home.model_copy(update={"training": home.training.model_copy(update={"clip": 0.5})})
+    with pytest.raises(SettingsError, match=r"training.clip: 0.5 is not what .* with, 1.0; exp"):
+        trained_models.load_seed(default)
 
 
 def test_seeds_and_evaluation_may_change(home):

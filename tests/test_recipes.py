@@ -1,7 +1,7 @@
 """The extensions of CONTRIBUTING.md work where it puts them: pasted into a copy of the project.
 
-A recipe is a fenced block after a line that ends with its place: a new file, or entries that are
-appended to a YAML file.
+A recipe is a fenced block after a line that ends with its place: a new file, or the last entry of a
+YAML file.
 """
 
 import os
@@ -70,8 +70,7 @@ def project(tmp_path_factory):
             path.write_text(text, encoding="utf-8")
             files.append(place)
         else:
-            entries = text.partition("\n")[2]  # without the key
-            path.write_text(f"{path.read_text(encoding='utf-8')}\n{entries}", encoding="utf-8")
+            path.write_text(f"{path.read_text(encoding='utf-8')}\n{text}", encoding="utf-8")
     return copy, files
 
 

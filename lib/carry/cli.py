@@ -88,9 +88,9 @@ class Parser(argparse.ArgumentParser):
 
 def _parse_minutes(text: str) -> float:
     with contextlib.suppress(ValueError):
-        if 0 < float(text) < math.inf:
+        if 1 < float(text) < math.inf:  # no seed begins in the last minute
             return float(text)
-    raise argparse.ArgumentTypeError(f"{describe(text)} is no time; expected more than 0")
+    raise argparse.ArgumentTypeError(f"{describe(text)} is no such time; expected more than 1")
 
 
 def make_parser() -> argparse.ArgumentParser:

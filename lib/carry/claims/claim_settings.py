@@ -254,14 +254,18 @@ def load_claims(folder: Path = FOLDER) -> list[Claim]:
     """Return the checked claims of all files of a folder; the file's name is the paper.
 
     Raises:
-        SettingsError: for an unknown key, row, statistic, region, table or column, and for an id
-            that occurs twice.
+        SettingsError: for an unknown key, row, item, statistic, region, table or column, and for
+            an id that occurs twice.
     """
     claims: dict[str, Claim] = {}
+    items = read_yaml(FOLDER / f"{ITEMS}.yaml")
     for path in list_claim_files(folder):
         place = f"claims.{path.stem}"
         for index, settings in enumerate(ClaimFile.parse(read_yaml(path), place).claims):
             claim = _parse_claim(settings, f"claims.{settings.get('id', index)}", path.stem)
+            known = [item.get("item") for item in items.get(path.stem, [])]
+            for item in claim.items:
+                check_known(item, known, f"claims.{claim.id}.items")
             if claim.id in claims:
                 raise SettingsError(
                     f"{place}: id {claim.id!r} occurs twice, also in "

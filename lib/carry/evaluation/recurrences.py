@@ -21,7 +21,7 @@ from carry.evaluation.intervals import add_interval
 from carry.evaluation.scoring import list_labels, locate_digits, split_problems
 from carry.formats import ALPHABET
 from carry.models.system import Start, System
-from carry.models.teacher_forcing import predict_tokens
+from carry.models.teacher_forcing import TeacherForcedPass, predict_tokens
 from carry.training.precision import use_precision
 
 MAX_PROBLEMS = 200  # of one length
@@ -158,8 +158,8 @@ def _count_correct(
     for recurrence, tokens in enumerate(predicted, start=1):
         columns = {"place": places, "n": 1}
         for name, expected in {"correct": target, "same": before}.items():
-            hits = tokens == expected
-            columns[name] = torch.cat([(hits | ~real).all(1), hits[digit]]).cpu()
+            compared = TeacherForcedPass(tokens, expected, real)
+            columns[name] = torch.cat([compared.exact, compared.right[digit]]).cpu()
         counts = pd.DataFrame(columns).groupby("place", as_index=False).sum()
         tables.append(counts.assign(recurrence=recurrence))
         before = tokens

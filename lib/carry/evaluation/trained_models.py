@@ -14,7 +14,7 @@ from carry.config import paths
 from carry.config.settings import SettingsError, describe, suggest_name
 from carry.experiments.resolve import load_run, make_run
 from carry.experiments.run import Run
-from carry.models.identity import identify
+from carry.models.identity import identify, list_settings
 from carry.models.system import System
 from carry.training import checkpoint
 from carry.training.jobs import find_trained
@@ -28,11 +28,18 @@ def find_weights(run: Run, seed: int) -> Path:
     place = find_trained(run, seed)
     path = (place or paths.models_folder(run.name)) / f"seed_{seed}.safetensors"
     if not path.is_file():
+        exists = seed in range(run.seeds)
         raise SettingsError(
             f"runs.{run.name}: seed {describe(seed)} is not trained here, and "
-            f"{paths.display_path(path)} does not exist; expected `carry run {run.name}`"
+            f"{paths.display_path(path)} does not exist; expected "
+            + (_name_command(run) if exists else f"a seed from 0 to {run.seeds - 1}")
         )
     return path
+
+
+def _name_command(run: Run) -> str:
+    """Return the command that trains a run."""
+    return f"`carry run {run.name}{'' if run.scale == 'laptop' else f' --scale {run.scale}'}`"
 
 
 def load_seed(run: Run, seed: int = 0, device: str | torch.device | None = None) -> System:
@@ -98,6 +105,11 @@ def load_snapshots(run: Run, seed: int = 0) -> dict[int, dict[str, Tensor]]:
     }
 
 
+def _find_default(run: Run, name: str) -> Any:
+    """Return a setting that has its default; None for one that the run does not have."""
+    return next((value for place, value, _ in list_settings(run) if place == name), None)
+
+
 def _compare_settings(stored: dict[str, Any], run: Run, path: Path) -> None:
     """Refuse weights that were trained with other settings.
 
@@ -111,10 +123,13 @@ def _compare_settings(stored: dict[str, Any], run: Run, path: Path) -> None:
     then, now = (json.loads(json.dumps(identify(each))) for each in (trained, run))
     flat = [pd.json_normalize(settings).loc[0].to_dict() for settings in (then, now)]
     for place in sorted({*flat[0], *flat[1]}):
-        before, after = (settings.get(place) for settings in flat)
+        before, after = (
+            settings[place] if place in settings else _find_default(of, place)
+            for settings, of in zip(flat, (trained, run), strict=True)
+        )
         if before != after:
             raise SettingsError(
                 f"runs.{run.name}.{place}: {describe(after)} is not what "
                 f"{paths.display_path(path)} was trained with, {describe(before)}; expected "
-                f"`carry run {run.name}`"
+                f"{_name_command(run)}"
             )

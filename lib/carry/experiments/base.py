@@ -11,9 +11,9 @@ from typing import Any
 
 Settings = dict[str, Any]
 
+OWN = ("analyses", "certify", "publish")
 # `laptop`: minutes on two cores; `long`: up to hours there. `notebook` and `smoke`: seconds, for
 # notebooks that run alone and for tests. `gpu`: a data-centre GPU. `paper`: the papers' settings.
-OWN = ("analyses", "certify", "publish")
 SCALES = ("laptop", "long", "notebook", "smoke", "gpu", "paper")
 
 BASE = dict(

@@ -17,7 +17,9 @@ from carry.certificates.jobs import certify_runs
 from carry.config import params, paths
 from carry.config.settings import SettingsError, check_known
 from carry.data import problem_sets
+from carry.evaluation.intervals import format_percent
 from carry.evaluation.jobs import evaluate_runs
+from carry.evaluation.regions import add_region
 from carry.evaluation.trained_models import find_weights
 from carry.experiments import load_rows
 from carry.experiments.resolve import list_rows, load_run
@@ -279,8 +281,23 @@ def _train_and_score(batch: Sequence[tuple[Run, list[int]]], end: float | None) 
     for run, seeds in batch:
         if end and end - time.time() < LEAST_SECONDS:
             return
-        _score([run], seeds, run.name)
-        print(f"{run.name}: seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}", flush=True)
+        cells = _score([run], seeds, run.name)["cells"]
+        names = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+        print(f"{run.name}: {names}: {describe_accuracy(cells)}", flush=True)
+
+
+def describe_accuracy(cells: pd.DataFrame) -> str:
+    """Return the accuracy in and out of distribution, and at far lengths, from the first start.
+
+    >>> cells = pd.DataFrame({"start": "1", "set": ["grid", "far"], "i": [3, 99], "j": [3, 99],
+    ...                       "trained": 5, "n": 20, "exact": [20, 3]})
+    >>> describe_accuracy(cells)
+    'in distribution 100%, far 15.0%'
+    """
+    cells = add_region(cells[cells["start"] == cells["start"].iloc[0]])
+    counts = cells.groupby("region", sort=False)[["exact", "n"]].sum()
+    shares = (counts["exact"] / counts["n"]).items()
+    return ", ".join(f"{region} {format_percent(share)}%" for region, share in shares)
 
 
 def _finish(run: Run) -> None:
