@@ -7,7 +7,7 @@ import re
 import nbformat
 import pytest
 
-from carry.claims.claim_settings import PAPERS
+from carry.claims.items import load_items
 from carry.claims.verdicts import VERDICTS
 from carry.config import paths
 from carry.experiments.resolve import list_rows
@@ -26,6 +26,9 @@ TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b\d\d:\d\d:\d\d\b|\bit/s\b|\
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
 def notebook(request):
     return nbformat.read(request.param, as_version=4)
+
+
+WORKS = {*load_items()["work"]}
 
 
 def code_cells(notebook):
@@ -118,7 +121,7 @@ def has_numbers(cell):
     return not ignored and any(re.search(r"\d", table["data"]["text/plain"]) for table in tables)
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if name.partition("/")[0] in PAPERS])
+@pytest.mark.parametrize("name", [name for name in FIGURES if name.partition("/")[0] in WORKS])
 def test_departures_from_the_paper_are_shown_where_it_has_the_rows(name):
     cells = nbformat.read(find_notebook(name), as_version=4).cells
     source = "\n".join(cell.source for cell in cells if cell.cell_type == "code")

@@ -17,10 +17,8 @@ from carry.experiments.run import Pair
 from carry.models.constructions.adder import Codes
 
 FOLDER = paths.ROOT / "claims"
-# The order of the ledger: these files, others by name, then the project's claims.
-PAPERS = ("mcleish2024", "cho2025", "fraknoi2024", "ibrahimli2024")
+ITEMS = FOLDER / "items.yaml"  # what the works number, by work, see `carry.claims.items`: no claims
 OWN_CLAIMS = "carry"
-ITEMS = "items"  # the index of what the works number, see `carry.claims.items`: no claims
 STATISTICS = Literal["mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "lowest", "errors"]
 COMPARABLE = ("mean_over_seeds", "seeds_above")  # statistics with the seed as their unit
 STARTS = ("1", "all")  # protocols of the first id; 1 is the papers'
@@ -238,9 +236,10 @@ class Claim(Settings):
 
 
 def list_claim_files(folder: Path = FOLDER) -> list[Path]:
-    """Return the files of a folder in the order of the ledger."""
-    others = sorted({path.stem for path in folder.glob("*.yaml")} - {*PAPERS, OWN_CLAIMS, ITEMS})
-    files = [folder / f"{name}.yaml" for name in (*PAPERS, *others, OWN_CLAIMS)]
+    """Return the files of a folder: in the order of `ITEMS`, others by name, then our own."""
+    papers = [*read_yaml(ITEMS)]
+    others = sorted({path.stem for path in folder.glob("*.yaml")} - {*papers, OWN_CLAIMS, "items"})
+    files = [folder / f"{name}.yaml" for name in (*papers, *others, OWN_CLAIMS)]
     return [path for path in files if path.exists()]
 
 
@@ -258,7 +257,7 @@ def load_claims(folder: Path = FOLDER) -> list[Claim]:
             an id that occurs twice.
     """
     claims: dict[str, Claim] = {}
-    items = read_yaml(FOLDER / f"{ITEMS}.yaml")
+    items = read_yaml(ITEMS)
     for path in list_claim_files(folder):
         place = f"claims.{path.stem}"
         for index, settings in enumerate(ClaimFile.parse(read_yaml(path), place).claims):

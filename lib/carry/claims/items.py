@@ -14,18 +14,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pandas as pd
-import pydantic
 from pydantic import Field
 
-from carry.claims.claim_settings import FOLDER, ITEMS, PAPERS
+from carry.claims.claim_settings import ITEMS
 from carry.claims.ledger_page import describe_number, format_table
 from carry.claims.verdicts import VERDICTS
 from carry.config import paths
-from carry.config.settings import Settings, SettingsError, suggest_name
+from carry.config.settings import Settings, SettingsError, check_known, suggest_name
 from carry.config.yaml_files import read_yaml
 from carry.plots import index
 
-FILE = FOLDER / f"{ITEMS}.yaml"
 COLUMNS = ["work", "item", "section", "title", "stated", "figures", "notebooks", "reason", "scale"]
 Text = Annotated[str, Field(min_length=1)]
 
@@ -46,13 +44,7 @@ class Item(Settings):
     scale: str = ""
 
 
-# The content of the file: a list of items for each work.
-ItemFile: Any = pydantic.create_model(
-    "ItemFile", __base__=Settings, **{work: (list[dict[str, Any]], []) for work in PAPERS}
-)
-
-
-def load_items(path: Path = FILE, root: Path | None = None) -> pd.DataFrame:
+def load_items(path: Path = ITEMS, root: Path | None = None) -> pd.DataFrame:
     """Return the checked items of all works, in the works' order, as a table.
 
     Its columns are the fields of `Item`, with the `figures` of the project at `root` (default: this
@@ -67,7 +59,10 @@ def load_items(path: Path = FILE, root: Path | None = None) -> pd.DataFrame:
     ['training_length_by_region']
     """
     items: dict[tuple[str, str], Item] = {}
-    for work, listed in ItemFile.parse(read_yaml(path), "items"):
+    notebooks, rows = index.find_figure_notebooks(root), []
+    works = {name.partition("/")[0] for name in notebooks if "/" in name}
+    for work, listed in read_yaml(path).items():
+        check_known(work, works, "items")
         for number, values in enumerate(listed):
             item = Item.parse(values, f"items.{work}.{values.get('item', number)}")
             if (work, item.item) in items:
@@ -83,7 +78,6 @@ def load_items(path: Path = FILE, root: Path | None = None) -> pd.DataFrame:
                     f"{suggest_name(name, known)}"
                 )
             answers[answer].append(figure)
-    notebooks, rows = index.find_figure_notebooks(root), []
     for (work, name), item in items.items():
         figures, place = answers[work, name], f"items.{work}.{name}"
         if not (figures or item.notebook or item.reason):

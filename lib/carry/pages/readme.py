@@ -28,7 +28,7 @@ from typing import Any
 import pandas as pd
 
 from carry import results
-from carry.claims.claim_settings import OWN_CLAIMS, PAPERS
+from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.items import load_items, name_answers, summarise_claims
 from carry.claims.ledger_page import format_table, list_untested, summarise_verdicts
 from carry.claims.verdicts import METRICS
@@ -143,7 +143,7 @@ def describe_works(records: list[dict[str, Any]]) -> dict[str, str]:
     'N of N covered; claims: fails'
     """
     items, texts = load_items(), {}
-    for work in (*PAPERS, OWN_CLAIMS):
+    for work in (*items["work"].unique(), OWN_CLAIMS):
         answers = name_answers(items[items["work"] == work])
         count = sum(answer in ("figure", "printed table") for answer in answers)
         covered = [f"{count} of {len(answers)} covered"] if answers else []
