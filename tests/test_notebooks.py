@@ -21,14 +21,12 @@ MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|mnt
 # "a and b hold" is the plural of a verdict.
 VERDICT = re.compile(rf"\b({'|'.join(VERDICTS)}|hold|fail)\b")
 TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b\d\d:\d\d:\d\d\b|\bit/s\b|\bWall time\b")
+WORKS = {*load_items()["work"]}
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
 def notebook(request):
     return nbformat.read(request.param, as_version=4)
-
-
-WORKS = {*load_items()["work"]}
 
 
 def code_cells(notebook):
