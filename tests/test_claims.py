@@ -47,6 +47,12 @@ def create(**settings):
     return Claim.parse({**BASE, "paper": "carry", **settings}, "claims.mine")
 
 
+def test_a_claim_about_an_unknown_item_is_refused_in_one_line(tmp_path):
+    claim = {**BASE, "items": ["Fig. 999"], "not_tested": "too long"}
+    with pytest.raises(SettingsError, match=r"^claims.mine.items: 'Fig. 999' is unknown, .*Fig"):
+        load(tmp_path, claim, paper="mcleish2024")
+
+
 def judge(judged, cells, certificates=None, **tables):
     """Return the records of claims from made-up tables; the others are empty."""
     made = results.ResultTables(results.create_empty_table, cells=cells, **tables)

@@ -26,11 +26,11 @@ GOOD = {"item": "Fig. 1", "section": "2", "title": "Sums", "reason": "a drawing"
 
 
 def load(tmp_path, content, figures=()):
-    """Write a file of items, notebooks of two works, and entries of figures, and load the items."""
+    """Write items, notebooks of three works, and entries of figures, and load the items."""
     path = tmp_path / "items.yaml"
     with path.open("w", encoding="utf-8") as file:
         ruamel.yaml.YAML().dump(content, file)
-    for name in ("cho2025/a", "cho2025/b", "fraknoi2024/c"):
+    for name in ("cho2025/a", "cho2025/b", "fraknoi2024/c", "mcleish2024/d"):
         notebook = tmp_path / "notebooks" / f"{name}.ipynb"
         notebook.parent.mkdir(parents=True, exist_ok=True)
         heading = nbformat.v4.new_markdown_cell(f"# {name}?")
@@ -68,7 +68,7 @@ def test_a_printed_table_answers_an_item(tmp_path):
 @pytest.mark.parametrize(
     ("work", "changes", "message"),
     [
-        ("mcleish", {}, "items: 'mcleish' is unknown"),
+        ("mcleish", {}, "items: 'mcleish' is unknown, did you mean 'mcleish2024'"),
         ("cho2025", {"title": ""}, "Fig. 1.title: '' does not fit, expected a string"),
         ("cho2025", {"reason": ""}, "items.cho2025.Fig. 1: no figure answers it; expected a"),
         ("cho2025", {"notebook": "b"}, "Fig. 1.notebook: unknown notebook 'b', expected one of"),
@@ -91,6 +91,12 @@ def test_figures_that_answer_unknown_items_are_refused_in_one_line(answer, messa
     with pytest.raises(SettingsError, match=re.escape(message)) as error:
         load(tmp_path, {"cho2025": [GOOD]}, [("a", "x", [answer])])
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("content", [["cho2025"], {"cho2025": GOOD}, {"cho2025": ["Fig. 1"]}])
+def test_a_file_without_lists_of_items_is_refused_in_one_line(content, tmp_path):
+    with pytest.raises(SettingsError, match="^items: expected a list of items for each work$"):
+        load(tmp_path, content)
 
 
 def test_items_occur_once_in_a_work(tmp_path):

@@ -235,9 +235,25 @@ class Claim(Settings):
         return list(dict.fromkeys(filter(None, [*rows, *self.parameters])))
 
 
+def read_items(path: Path = ITEMS) -> dict[str, list[dict[str, Any]]]:
+    """Return the unchecked items of each work.
+
+    >>> list(read_items())
+    ['mcleish2024', 'cho2025', 'fraknoi2024', 'ibrahimli2024']
+
+    Raises:
+        SettingsError: for a file that is no list of items for each work.
+    """
+    content = read_yaml(path)
+    lists = content.values() if isinstance(content, dict) else [None]
+    if not all(isinstance(of, list) and all(isinstance(one, dict) for one in of) for of in lists):
+        raise SettingsError("items: expected a list of items for each work")
+    return content
+
+
 def list_claim_files(folder: Path = FOLDER) -> list[Path]:
     """Return the files of a folder: in the order of `ITEMS`, others by name, then our own."""
-    papers = [*read_yaml(ITEMS)]
+    papers = [*read_items()]
     others = sorted({path.stem for path in folder.glob("*.yaml")} - {*papers, OWN_CLAIMS, "items"})
     files = [folder / f"{name}.yaml" for name in (*papers, *others, OWN_CLAIMS)]
     return [path for path in files if path.exists()]
@@ -257,7 +273,7 @@ def load_claims(folder: Path = FOLDER) -> list[Claim]:
             an id that occurs twice.
     """
     claims: dict[str, Claim] = {}
-    items = read_yaml(ITEMS)
+    items = read_items()
     for path in list_claim_files(folder):
         place = f"claims.{path.stem}"
         for index, settings in enumerate(ClaimFile.parse(read_yaml(path), place).claims):

@@ -16,12 +16,11 @@ from typing import Annotated, Any
 import pandas as pd
 from pydantic import Field
 
-from carry.claims.claim_settings import ITEMS
+from carry.claims.claim_settings import ITEMS, read_items
 from carry.claims.ledger_page import describe_number, format_table
 from carry.claims.verdicts import VERDICTS
 from carry.config import paths
 from carry.config.settings import Settings, SettingsError, check_known, suggest_name
-from carry.config.yaml_files import read_yaml
 from carry.plots import index
 
 COLUMNS = ["work", "item", "section", "title", "stated", "figures", "notebooks", "reason", "scale"]
@@ -61,7 +60,7 @@ def load_items(path: Path = ITEMS, root: Path | None = None) -> pd.DataFrame:
     items: dict[tuple[str, str], Item] = {}
     notebooks, rows = index.find_figure_notebooks(root), []
     works = {name.partition("/")[0] for name in notebooks if "/" in name}
-    for work, listed in read_yaml(path).items():
+    for work, listed in read_items(path).items():
         check_known(work, works, "items")
         for number, values in enumerate(listed):
             item = Item.parse(values, f"items.{work}.{values.get('item', number)}")

@@ -17,7 +17,7 @@ from carry.certificates.jobs import certify_runs
 from carry.config import params, paths
 from carry.config.settings import SettingsError, check_known
 from carry.data import problem_sets
-from carry.evaluation.intervals import format_percent
+from carry.evaluation.intervals import format_percent, pool_cells
 from carry.evaluation.jobs import evaluate_runs
 from carry.evaluation.regions import add_region
 from carry.evaluation.trained_models import find_weights
@@ -294,9 +294,8 @@ def describe_accuracy(cells: pd.DataFrame) -> str:
     >>> describe_accuracy(cells)
     'in distribution 100%, far 15.0%'
     """
-    cells = add_region(cells[cells["start"] == cells["start"].iloc[0]])
-    counts = cells.groupby("region", sort=False)[["exact", "n"]].sum()
-    shares = (counts["exact"] / counts["n"]).items()
+    regions = pool_cells(add_region(cells[cells["start"] == cells["start"].iloc[0]]), ["region"])
+    shares = regions[["region", "accuracy"]].itertuples(index=False)
     return ", ".join(f"{region} {format_percent(share)}%" for region, share in shares)
 
 
