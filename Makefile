@@ -32,8 +32,9 @@ $(STAMP): requirements.txt pyproject.toml
 	  --no-deps --no-build-isolation --editable .
 	@touch $@
 
-repro: setup  ## run the pipeline: what params.yaml trains, all figures, the claims and the site
+repro: setup  ## run the pipeline: what params.yaml trains, all figures, the claims and the site; then `carry compare`
 	dvc repro
+	@carry compare || true
 
 figures: setup  ## draw all figures from the results in git, without training
 	for work in $(WORKS); do carry figures $$work; done

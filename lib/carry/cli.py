@@ -148,6 +148,11 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--minutes", type=_parse_minutes, metavar="N",
                          help="stop after this time; the next call goes on")  # fmt: skip
 
+    command = add(
+        "compare", "carry.pages.compare:compare_results", "did I reproduce it? compare with git"
+    )
+    command.add_argument("revision", nargs="?", default="HEAD", help="a commit (default: HEAD)")
+
     command = add("certify", certify, "verify the certificates in reports/certificates again")
     command.add_argument("names", nargs="*", metavar="ROW", help="all rows if none is named")
     command.add_argument(

@@ -47,21 +47,29 @@ class Headline(NamedTuple):
         The score is the mean over seeds; of solved cells it is that of the median in each cell. `n`
         is the number of problems of a seed, where cells are judged one by one that of a cell.
         """
-        counts = cells.groupby(["seed", "i", "j"])[["exact", "n"]].sum()
-        accuracy, seeds = counts["exact"] / counts["n"], counts.groupby("seed").sum()
-        scores = {
-            "all": seeds["exact"] / seeds["n"],
-            "worst": accuracy.groupby("seed").min(),
-            "solved": (accuracy >= self.level).groupby("seed").mean(),
-        }[self.score]
-        medians = accuracy.groupby(["i", "j"]).median()
+        counts, scores = _count_cells(cells), self.score_seeds(cells)
+        medians = (counts["exact"] / counts["n"]).groupby(["i", "j"]).median()
         score = (medians >= self.level).mean() if self.score == "solved" else scores.mean()
         return {
             "score": round(float(score), 6),
             "range": [round(float(scores.min()), 6), round(float(scores.max()), 6)],
-            "n": int((seeds if self.score == "all" else counts)["n"].max()),
-            "seeds": len(seeds),
+            "n": int((counts.groupby("seed").sum() if self.score == "all" else counts)["n"].max()),
+            "seeds": len(scores),
         }
+
+    def score_seeds(self, cells: pd.DataFrame) -> pd.Series:
+        """Return the score of each seed."""
+        counts = _count_cells(cells)
+        accuracy, seeds = counts["exact"] / counts["n"], counts.groupby("seed").sum()
+        return {
+            "all": seeds["exact"] / seeds["n"],
+            "worst": accuracy.groupby("seed").min(),
+            "solved": (accuracy >= self.level).groupby("seed").mean(),
+        }[self.score]
+
+
+def _count_cells(cells: pd.DataFrame) -> pd.DataFrame:
+    return cells.groupby(["seed", "i", "j"])[["exact", "n"]].sum()
 
 
 ABACUS, COUPLED = "Abacus, trained to 20 digits", "coupled, trained to 30 digits"

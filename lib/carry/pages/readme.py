@@ -90,7 +90,7 @@ def summarise_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
     the papers; `starts` has the same numbers from each other start.
     """
     keys = ["row", "start", "column"]
-    named = cells.assign(column=_name_columns(cells)).dropna(subset="column")
+    named = cells.assign(column=name_columns(cells)).dropna(subset="column")
     seeds = pool_cells(named, [*keys, "seed"]).groupby(keys)
     numbers = seeds["accuracy"].agg(["median", "min", "max", "size"]).round(6)
     found = {
@@ -112,7 +112,7 @@ def summarise_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
     return summaries
 
 
-def _name_columns(cells: pd.DataFrame) -> pd.Series:
+def name_columns(cells: pd.DataFrame) -> pd.Series:
     """Return the column of each cell in the tables of accuracy; missing where it has none."""
     grid, equal = cells["set"] == "grid", cells["i"] == cells["j"]
     column = cells["i"].map("{} digits".format).where(cells["i"].isin(LENGTHS))
