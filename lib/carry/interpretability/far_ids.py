@@ -97,6 +97,8 @@ def measure_last_attention(system: System, digits: int) -> pd.DataFrame:
 def group_differences(table: pd.DataFrame, trained: int) -> pd.DataFrame:
     """Sum the attention of each head to signs, near ids, farther ones, and those beyond training.
 
+    Four decimals are kept: those that are the same on each processor.
+
     Args:
         table: of `measure_last_attention`.
         trained: the largest difference of ids in training.
@@ -112,7 +114,8 @@ def group_differences(table: pd.DataFrame, trained: int) -> pd.DataFrame:
     to = to.mask(far <= trained, trained_far).mask(far <= 1, near).mask(far.isna(), "signs")
     to = pd.Categorical(to, ["signs", near, trained_far, "farther"])
     keys = ["digits", "layer", "head", "to"]
-    return table.assign(to=to).groupby(keys, observed=True, as_index=False)["attention"].sum()
+    groups = table.assign(to=to).groupby(keys, observed=True, as_index=False)
+    return groups["attention"].sum().round(4)
 
 
 def _draw(system: System, digits: int) -> Batch:

@@ -353,9 +353,10 @@ def conclude(
 ) -> tuple[str, bool]:
     """Return the sentences that say whether the results are reproduced, and whether they are.
 
-    >>> row = Compared("a", "laptop", pd.DataFrame({"x": [0.1]}), pd.DataFrame({"x": [0.8, 0.9]}))
-    >>> text, reproduced = conclude([row], [("claim", "holds", "holds")], "HEAD")
-    >>> print(textwrap.fill(text, 60), reproduced)
+    >>> row = Compared("a", "laptop", pd.DataFrame({"x": [0.5]}), pd.DataFrame({"x": [0.1, 0.9]}))
+    >>> text, reproduced = conclude([row], [("a claim", "holds", "fails")], "HEAD")
+    >>> text[text.index(", ") :], reproduced
+    (', but 1 of 1 verdicts differ.', False)
     """
     beyond = [(row.row, name, far) for row in rows for name in row.numbers
               for far in row.find_outside(name)]  # fmt: skip
@@ -370,9 +371,12 @@ def conclude(
     judged = len({name for name, *_ in beyond})
     text = (
         f"{word}: {len(beyond) - len(outside)} of {len(beyond)} numbers of {judged} "
-        f"row{'s' * (judged != 1)} are inside the range of the seeds in {revision}, and "
+        f"row{'s' * (judged != 1)} are inside the range of the seeds in {revision}, "
     )
-    text += f"{same} of {len(verdicts)} verdicts are the same."
+    if same == len(verdicts):
+        text += f"and all {same} verdicts are the same."
+    else:
+        text += f"but {len(verdicts) - same} of {len(verdicts)} verdicts differ."
     if outside:
         row, name, far = max(outside, key=lambda number: abs(number[2]))
         text += f" The largest difference: {row}, {name}, {_format_difference(far)} the range."

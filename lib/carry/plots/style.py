@@ -27,6 +27,7 @@ from matplotlib.patches import Rectangle
 
 from carry import labels, results
 from carry.config import paths
+from carry.data.rounding import round_floats
 from carry.data.tables import write_table
 from carry.tasks import build_task
 
@@ -88,6 +89,7 @@ USES = 3  # of a style from which on it gets a name
 LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 NO_BREAK = "\N{NO-BREAK SPACE}"
 NO_METADATA = dict.fromkeys(["Date", "Creator", "Format", "Type"])
+NO_DIFFERENCE = 1e-12  # a drawn number below is 0: 1 minus a sum of shares can be 3e-16
 README_FIGURES = ("accuracy",)  # as PNG too, since README.md shows it
 
 
@@ -217,23 +219,8 @@ def save_figure(figure: Figure, name: str, table: pd.DataFrame, folder: Path) ->
         if name in README_FIGURES:
             with paths.write_atomically(svg.with_suffix(".png")) as draft:
                 figure.savefig(draft, bbox_inches="tight", metadata={"Software": None})
-    write_table(round_floats(table), svg.with_suffix(".parquet"))
+    write_table(round_floats(table, floor=NO_DIFFERENCE), svg.with_suffix(".parquet"))
     return svg
-
-
-def round_floats(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with 6 significant digits of each number, so that noise below is not kept.
-
-    >>> round_floats(pd.DataFrame({"share": [0.12345678, None], "n": [1234567, 2]}))
-          share        n
-    0  0.123457  1234567
-    1       NaN        2
-    """
-    rounded = {
-        name: [float(f"{number:.6g}") for number in table[name]]
-        for name in table.select_dtypes("floating")
-    }
-    return table.assign(**rounded)
 
 
 def write_csv(table: pd.DataFrame) -> str:

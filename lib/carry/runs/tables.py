@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from carry.config import paths
+from carry.data.rounding import round_floats
 from carry.data.tables import read_parquet, write_tables
 from carry.experiments.run import Run
 from carry.jobs import Job, store
@@ -27,7 +28,8 @@ COLUMNS = {
 def add_lines(tables: Mapping[str, pd.DataFrame], folder: Path, places: Collection[tuple]) -> None:
     """Add tables to those of a folder, in place of the lines of the same `places`.
 
-    The table `runs` is written last: also after a kill, the others have the seeds that it has.
+    New lines are rounded, those of other seeds stay as they are. The table `runs` is written last:
+    also after a kill, the others have the seeds that it has.
 
     Args:
         places: rows, scales and seeds that were run; their earlier lines go from all tables.
@@ -41,7 +43,8 @@ def add_lines(tables: Mapping[str, pd.DataFrame], folder: Path, places: Collecti
             earlier = _read_table(path) if path.exists() else pd.DataFrame(columns=PLACE)
             lines = zip(*(earlier[column] for column in PLACE), strict=True)
             kept = earlier[[line not in places for line in lines]]
-            parts = [part for part in (kept, tables.get(name)) if part is not None and len(part)]
+            added = [round_floats(tables[name])] if name in tables else []
+            parts = [part for part in (kept, *added) if len(part)]
             if parts:
                 merged[name] = pd.concat(parts, ignore_index=True)
         write_tables(merged, folder)
