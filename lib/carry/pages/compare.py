@@ -329,15 +329,16 @@ def _count_outside(values: np.ndarray, mine: int) -> np.ndarray:
 
 def describe_row(row: Compared, revision: str) -> list[str]:
     """Return lines of 100 columns: which seeds of a row are mine, and each of its numbers."""
-    seeds = _join("seed", row.mine.index)
-    title = f"{row.row}, {row.scale}: {seeds}, {len(row.theirs)} in {revision}"
-    if len(row.theirs) == 1:
-        title += ", which is no range"
-    if row.other:
-        title += f", of other settings: {'; '.join(row.other)}"
-    lines = [("", "yours", revision, "")]
-    for name in row.mine if len(row.theirs) else ():
-        ranges = [_format_range(seeds[name]) for seeds in (row.mine, row.theirs)]
+    mine, theirs = row.mine, row.theirs
+    title = f"{row.row} ({row.scale}): your {_join('seed', mine.index)}, "
+    if len(theirs):
+        title += f"{len(theirs)} in {revision}" + ", which is no range" * (len(theirs) == 1)
+    else:
+        title += f"not compared: {revision} has no seed with these settings"
+        title += f" ({'; '.join(row.other)})" if row.other else ""
+    lines = [("", "yours", "in git", "")]
+    for name in mine if len(theirs) else ():
+        ranges = [_format_range(seeds[name]) for seeds in (mine, theirs)]
         beyond = row.find_outside(name)
         outside = f"{(beyond != 0).sum()} of {len(beyond)} outside"
         if len(beyond) == 1:
@@ -369,10 +370,10 @@ def conclude(
     if p <= ALPHA:
         word = "Not reproduced"
     judged = len({name for name, *_ in beyond})
-    text = (
-        f"{word}: {len(beyond) - len(outside)} of {len(beyond)} numbers of {judged} "
-        f"row{'s' * (judged != 1)} are inside the range of the seeds in {revision}, "
-    )
+    text = f"{word}: {len(beyond) - len(outside)} of {len(beyond)} numbers of {judged} "
+    text += f"row{'s' * (judged != 1)} are inside the range of the seeds in {revision}, "
+    if not beyond:
+        text = f"{word}: no row of yours has two seeds with its settings in {revision}, "
     if same == len(verdicts):
         text += f"and all {same} verdicts are the same."
     else:
@@ -384,7 +385,7 @@ def conclude(
             " If yours differ by chance alone, as many are outside, or more, with a probability "
             f"of {format_percent(p)}%; {100 * ALPHA:.0f}% or less counts as a difference."
         )
-    if word == "Undecided":
+    if outside and word == "Undecided":
         text += " So few seeds cannot show a difference: train more of them (`carry run ROW`)."
     return text, p > ALPHA and same == len(verdicts)
 
