@@ -100,6 +100,17 @@ def test_heatmaps_are_pixels_of_the_pairs(labelled, tmp_path):
     assert svg.stat().st_size < 200_000 and "data:image/png" in svg.read_text()
 
 
+def test_noise_of_a_processor_changes_no_figure(labelled, tmp_path):
+    scores = results.score_lengths(labelled).assign(rest=0.0)
+    files = []
+    for noise in (0, 1e-12):
+        noisy = scores.assign(accuracy=scores["accuracy"] * (1 - noise), rest=noise / 1e4)
+        grid = plots.draw_lines(noisy, x="digits", shade=True)
+        svg = style.save_figure(grid.figure, "lines", noisy, tmp_path)
+        files.append([path.read_bytes() for path in (svg, svg.with_suffix(".parquet"))])
+    assert files[0] == files[1]
+
+
 def test_sizes_that_are_not_scored_stay_empty_in_heatmaps(labelled):
     pairs = results.score_pairs(labelled).query("not 6 <= i <= 7")
     for axes in plots.draw_heatmaps(pairs).axes.flat:

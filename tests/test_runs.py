@@ -1,11 +1,13 @@
 """`carry run`: what has no results is trained and scored once, and added to what is in git."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from carry import results
 from carry.config import params, paths
 from carry.config.settings import SettingsError
+from carry.data.tables import write_tables
 from carry.experiments import resolve
 from carry.experiments.base import SMOKE, merge, row
 from carry.runs import run, tables
@@ -131,6 +133,27 @@ def test_lines_of_other_places_stay(home):
     tables.add_lines({"cells": new}, folder, {("a", "laptop", 1)})
     assert pd.read_parquet(folder / "cells.parquet")["n"].tolist() == [1, 3, 9]
     assert pd.read_parquet(folder / "gone.parquet")["n"].tolist() == [1, 3]
+
+
+def test_noise_of_a_processor_changes_no_file(home):
+    """New lines are rounded; those of other seeds, as git has them, are not."""
+    random = np.random.default_rng(0)
+    counts, shares = random.integers(0, 10**9, size=1000), random.random(1000)
+    made = pd.DataFrame({"row": "a", "scale": "laptop", "seed": 1, "hits": counts.astype(float)})
+    files = []
+    for noise in (0, 1e-14):
+        folder = paths.results_folder(f"noise_{noise}")
+        old = pd.DataFrame(
+            {"row": "a", "scale": "laptop", "seed": [0], "hits": 1.0, "share": 1 / 3}
+        )
+        write_tables({"cells": old}, folder)
+        noisy = shares * (1 + noise * random.uniform(-1, 1, size=1000))
+        tables.add_lines({"cells": made.assign(share=noisy)}, folder, {("a", "laptop", 1)})
+        files.append((folder / "cells.parquet").read_bytes())
+    assert files[0] == files[1]
+    read = pd.read_parquet(folder / "cells.parquet")
+    assert read["hits"].tolist() == [1, *counts] and read["share"][0] == 1 / 3
+    assert (read["share"][1:] - shares).abs().max() < 1e-6
 
 
 def test_a_kill_between_two_tables_leaves_no_seed_without_its_cells(home, monkeypatch):

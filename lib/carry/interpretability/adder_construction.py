@@ -216,7 +216,7 @@ def score_construction(system: System, problems: Problems) -> dict[str, float]:
         exact += int((~errors.any(1)).sum())
         margin = min(margin, float(margins[real].min()))
     counts = {"problems": len(problems), "n": n, "wrong": wrong, "exact": exact}
-    return {**counts, "margin": margin}
+    return {**counts, "margin": float(f"{margin:.3g}")}  # other digits are those of a processor
 
 
 def _compute_margins(
