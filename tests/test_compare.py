@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from carry import cli
 from carry.certificates.files import write_certificate
 from carry.claims import load_claims
 from carry.config import paths
@@ -65,7 +66,7 @@ def project(tmp_path, monkeypatch):
 
 def run_compare(capsys, revision="HEAD"):
     """Return the exit code, and the lines that are printed."""
-    code = compare.compare_results(revision)
+    code = cli.run_command(["compare", revision])
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 100
     return code, lines
@@ -184,10 +185,10 @@ def test_a_commit_without_results_is_refused(project):
 def test_without_git_one_line_says_what_is_missing(project, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(project.parent))
     (project / ".git").rename(project / "unpacked")
-    with pytest.raises(SettingsError, match="no git repository; expected git and a clone"):
+    with pytest.raises(SettingsError, match="^compare: not a git repo.*; expected a clone, whose"):
         compare.compare_results()
-    monkeypatch.setenv("PATH", "")  # no git at all
-    with pytest.raises(SettingsError, match="no git repository; expected git and a clone"):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(SettingsError, match="^compare: git is not installed; expected a clone"):
         compare.compare_results()
 
 

@@ -149,7 +149,7 @@ def make_parser() -> argparse.ArgumentParser:
                          help="stop after this time; the next call goes on")  # fmt: skip
 
     command = add(
-        "compare", "carry.pages.compare:compare_results", "did I reproduce it? compare with git"
+        "compare", "carry.pages.compare:compare_results", "say whether results are those in git"
     )
     command.add_argument("revision", nargs="?", default="HEAD", help="a commit (default: HEAD)")
 
