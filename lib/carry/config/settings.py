@@ -33,6 +33,10 @@ class SettingsError(ValueError):
             text = f"{text[: LONGEST_MESSAGE - 205]} ... {text[-200:]}"
         super().__init__(text)
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what a cell of a notebook shows: IPython asks for it."""
+        return [str(self)]
+
 
 def describe(value: object) -> str:
     """Return the `repr` of a value, shortened to fit an error message.

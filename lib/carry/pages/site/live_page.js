@@ -263,7 +263,8 @@ function writeAddress() {
   const fits = operands.every(({ length }) => length <= LINKED);
   if (fits) operands.forEach((text, index) => state.set(KEYS[index], text));
   if (fits && sequence) state.set("step", sequence.response.length);
-  page("linked").textContent = fits ? "The address of this page leads to what it shows." :
+  page("linked").textContent = !sequence ? "" :
+    fits ? "The address of this page leads to what it shows." :
     `The address of this page has no room for numbers of more than ${count(LINKED)} digits.`;
   address = `#${state}`;
   if (address !== location.hash) location.replace(address);
@@ -321,6 +322,7 @@ function draw() {
 }
 
 function drawChoice() {
+  if (!sequence) return page("choice").replaceChildren("Nothing is written.");
   if (!last) return page("choice").replaceChildren("Nothing is written yet: press Step or Run.");
   const { model } = current, order = [...last.probabilities.keys()];
   order.sort((one, other) => last.probabilities[other] - last.probabilities[one]);
