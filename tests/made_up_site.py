@@ -126,7 +126,7 @@ def write_figures(notebook, figures):
         if name != "unseen":
             (folder / f"{name}.svg").write_text(SVG.format(864 if name == "wide" else 288))
             lines = 9_000 if name == "far" else 2
-            table = pd.DataFrame({"label": ["NoPE"] * lines, "accuracy": 0.98765})
+            table = pd.DataFrame({"row": ["addition_nope"] * lines, "accuracy": 0.98765})
             table.to_parquet(folder / f"{name}.parquet")
 
 

@@ -79,3 +79,40 @@ def test_docstrings_of_all_kinds_do_not_count():
     said = "'Say.'\nclass A:\n    'Say.'\n    def f(self):\n        'Say.'\n        return 1\n"
     assert fingerprint.hash_source(plain) == fingerprint.hash_source(said)
     assert fingerprint.hash_source(plain) != fingerprint.hash_source(plain.replace("1", "2"))
+
+
+def test_each_file_has_the_commit_that_last_changed_it(tmp_path):
+    def git(*arguments):
+        names = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+        command = ["git", *names, *arguments]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def commit(**files):
+        for name, text in files.items():
+            (folder / name).write_text(text)
+        git("add", "-A")
+        git("commit", "--allow-empty", "-m", "commit")
+        return git("rev-parse", "--short", "HEAD")
+
+    folder = tmp_path / "figures"
+    (folder / "work").mkdir(parents=True)
+    assert fingerprint.find_last_commits(folder) == {}, "no repository"
+    git("init", "--initial-branch", "main")
+    assert fingerprint.find_last_commits(folder) == {}, "no commit"
+    (folder / "work" / "a b").write_text("1")
+    first = commit(one="1", two="1")
+    second = commit(two="2")
+    commit()
+    found = {"work/a b": first, "one": first, "two": second}
+    assert fingerprint.find_last_commits(folder) == found
+    (folder / "one").write_text("2")
+    (folder / "new").write_text("2")
+    assert fingerprint.find_last_commits(folder) == found | {"one": f"{first}+"}
+    git("checkout", "-b", "other")
+    commit(one="1")
+    git("checkout", "main")
+    commit(two="3")
+    git("merge", "--no-ff", "other")
+    merged = git("rev-parse", "--short", "HEAD")
+    assert fingerprint.find_last_commits(folder)["new"] == merged

@@ -180,7 +180,11 @@ def test_a_notebook_reads_rows_of_another_scale_with_the_labels_of_that(notebook
     assert set(table["label"]) == {"Abacus, not learned"}
 
 
-def test_a_figure_is_saved_with_its_numbers_and_texts_and_twice_as_the_same_bytes(notebook):
+def test_a_figure_is_saved_with_its_numbers_and_texts_and_twice_as_the_same_bytes(
+    notebook, monkeypatch
+):
+    shown = []
+    monkeypatch.setattr(shared, "display", lambda *parts, **_: shown.append(parts[-1].data))
     scores = results.score_regions(notebook.read("cells", *ROWS))
     saved = []
     for _ in range(2):
@@ -196,6 +200,12 @@ def test_a_figure_is_saved_with_its_numbers_and_texts_and_twice_as_the_same_byte
     read = pd.read_parquet(notebook.folder / "bars.parquet")
     pd.testing.assert_frame_equal(read, scores, check_dtype=False, rtol=1e-5)
     assert 500 < len(saved[0][0]) < 1_500_000 and str(notebook.folder).encode() not in saved[0][0]
+    caption, _, origin = shown[0].split("\n")
+    assert caption == json.loads(saved[0][2])["caption"] and shown[1] == shown[0]
+    assert origin == (
+        "`carry figures mcleish2024` draws it; "
+        "`git log -1 reports/figures/mcleish2024/how_far/bars.svg` has its commit."
+    )
     assert json.loads(saved[0][2]) == {
         "notebook": "mcleish2024/how_far",
         "number": 1,

@@ -6,6 +6,7 @@ import re
 
 import nbformat
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from carry.claims.items import load_items
 from carry.claims.verdicts import VERDICTS
@@ -22,15 +23,28 @@ MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|mnt
 VERDICT = re.compile(rf"\b({'|'.join(VERDICTS)}|hold|fail)\b")
 TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b\d\d:\d\d:\d\d\b|\bit/s\b|\bWall time\b")
 WORKS = {*load_items()["work"]}
+REFUSERS = {  # calls that refuse wrong values in a line
+    "check_number", "check_known", "ask", "make_problem", "parse_question",
+    "load_committed", "load_run", "make_run", "build_format", "draw_ids_beyond_training",
+}  # fmt: skip
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def find_inviting_cells(name):
+    """Return the cells of a notebook that invite a change."""
+    cells = code_cells(nbformat.read(find_notebook(name), as_version=4))
+    return [cell for cell in cells if "# Change this" in cell.source]
+
+
+INVITING = [name for name in find_notebooks() if find_inviting_cells(name)]
 
 
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
 def notebook(request):
     return nbformat.read(request.param, as_version=4)
-
-
-def code_cells(notebook):
-    return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def outputs(notebook):
@@ -168,3 +182,60 @@ def test_findings_quote_the_ledger(name):
             if p and len(quoted) == 1:
                 digits = len(p.removeprefix("0."))
                 assert p in (f"{record[key]:.{digits}f}" for key in ("p_corrected", "p")), quoted
+
+
+def find_checked_names(cell):
+    """Return the names of a cell whose values are refused in a line if they cannot work.
+
+    They reach a call of one of `REFUSERS`: as an argument, by way of another name, or one by one.
+    """
+    nodes = [*ast.walk(ast.parse(python(cell.source)))]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    calls = [call for call in calls if ast.unparse(call.func).split(".")[-1] in REFUSERS]
+    checked = {name for call in calls for name in list_names(call)}
+    for _ in range(3):  # names of names
+        for node in nodes:
+            if isinstance(node, ast.Assign) and checked & {*map(ast.unparse, node.targets)}:
+                checked |= list_names(node.value)
+            elif isinstance(node, ast.For) and checked & list_names(node.target):
+                checked |= list_names(node.iter)
+    return checked
+
+
+def list_names(tree):
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+@pytest.mark.parametrize("name", INVITING)
+def test_what_a_reader_is_invited_to_change_is_checked(name):
+    (cell,) = find_inviting_cells(name)
+    (line,) = [line for line in cell.source.splitlines() if "# Change this" in line]
+    names = list_names(ast.parse(line).body[0].targets[0])
+    assert names and names <= find_checked_names(cell), cell.source
+
+
+@pytest.mark.parametrize("name", ["overview", "mcleish2024/does_the_scheme_matter"])
+def test_numbers_of_any_length_are_answered_or_refused_in_a_line(name, monkeypatch, capsys):
+    (cell,) = find_inviting_cells(name)
+    line, rest = re.search(r"^(a, b = .*?)$(.*)", cell.source, re.DOTALL | re.MULTILINE).groups()
+    assert "Change this" in line
+    imports = [one.source for one in code_cells(nbformat.read(find_notebook(name), 4))[:1]]
+    names = {}
+    exec(
+        "\n".join(re.findall(r"^(?:from|import) .*", imports[0] + "\n" + cell.source, re.M)), names
+    )
+    for a, b in (("0", "0"), ("9" * 34, "1"), ("7" * 60, "4" * 60), (653, 49), ("abc", -1)):
+        exec(rest, names | {"a": a, "b": b})
+        shown = capsys.readouterr().out.splitlines()
+        assert len(shown) == 2 and all(line.startswith("addition_") for line in shown)
+        refused = ["expected" in line for line in shown]
+        assert sum(refused) == {60: 1, 3: 0 if a == 653 else 2}.get(len(str(a)), 0)
+
+
+def test_a_cell_shows_a_refusal_as_one_line(capsys):
+    shell = InteractiveShell()
+    shell.run_cell(
+        "from carry.config.settings import check_number\ncheck_number('digits', 40, 1, 34)"
+    )
+    shown = capsys.readouterr().out.strip()
+    assert shown == "digits: 40 does not fit; expected a whole number from 1 to 34"

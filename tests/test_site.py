@@ -132,9 +132,30 @@ def test_notebooks_lead_to_each_other_in_order_and_show_the_figures_of_the_site(
     assert picture["alt"] == "Picture: What is how_far?"
 
 
+def test_each_figure_says_how_it_is_drawn_again(texts):
+    page = parse(texts["works/mcleish2024.html"])
+    (lines,) = [one.find("details") for one in page.find_all("figure", id="figure-far")]
+    assert lines.pre.text == "make setup && .venv/bin/carry figures mcleish2024"
+    trained = "Settings, commit and machine of each trained seed: reports/results/{}/runs.parquet"
+    assert " ".join(lines.p.text.split()) == (
+        f"Its commit is unknown. {trained.format('addition_schemes')}."  # in no repository
+    )
+    figure = content.read_content().figures["far"]._replace(studies=("parity", "one_pass"))
+    render = site.make_templates(content.read_content()).get_template("macros.html").module.origin
+    for commit, state in {
+        "0123456": "This picture is from commit 0123456.",
+        "0123456+": "It has changed since commit 0123456.",
+    }.items():
+        lines = parse(render(figure._replace(commit=commit)))
+        command = "git checkout 0123456 && make setup && .venv/bin/carry figures mcleish2024"
+        assert lines.pre.text == command
+        both = f"{trained.format('parity')}, reports/results/one_pass/runs.parquet."
+        assert " ".join(lines.p.text.split()) == f"{state} {both}"
+
+
 def test_long_tables_are_compressed(first):
     folder = first.parent / "figures"
-    assert gzip.decompress((folder / "far.csv.gz").read_bytes()).startswith(b"label,accuracy\n")
+    assert gzip.decompress((folder / "far.csv.gz").read_bytes()).startswith(b"row,accuracy\n")
     assert (folder / "steps.csv").exists() and not (folder / "far.csv").exists()
     assert not (folder / "unseen.svg").exists()
 

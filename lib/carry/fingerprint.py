@@ -45,6 +45,33 @@ def find_commit() -> str:
     return commit + ("+" if changed.stdout.strip() else "")
 
 
+def find_last_commits(folder: Path) -> dict[str, str]:
+    """Return the commit that last changed each file below a folder, by its path in the folder.
+
+    A `+` follows if the file has changed since. Files in no commit are left out; without git, all.
+
+    >>> find_last_commits(Path("no such folder"))
+    {}
+    """
+    run = {"cwd": folder, "capture_output": True, "text": True, "check": True}
+    # A merge counts as the change of its branch: its tree is the first that has all of it.
+    log = ["git", "log", "--first-parent", "-m", "--relative", "--name-only", "--format=commit %h"]
+    try:
+        lines = subprocess.run([*log, "--", "."], **run).stdout.splitlines()
+        diff = ["git", "diff", "--relative", "--name-only", "HEAD", "--", "."]
+        changed = set(subprocess.run(diff, **run).stdout.splitlines())
+    except (OSError, subprocess.CalledProcessError):
+        return {}
+    commits: dict[str, str] = {}
+    commit = ""
+    for line in filter(None, lines):
+        if line.startswith("commit "):
+            commit = line.removeprefix("commit ")
+        else:
+            commits.setdefault(line, commit + "+" * (line in changed))
+    return commits
+
+
 @cache
 def name_processor() -> str:
     """Return the model of this machine's processor; only its architecture where that is all."""

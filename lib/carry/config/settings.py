@@ -9,6 +9,7 @@ import pkgutil
 import re
 import reprlib
 from collections.abc import Collection, Iterable
+from numbers import Integral, Real
 from typing import Any, TypeVar, get_args
 
 import pydantic
@@ -32,6 +33,10 @@ class SettingsError(ValueError):
         if len(text) > LONGEST_MESSAGE:  # the end holds the expectation
             text = f"{text[: LONGEST_MESSAGE - 205]} ... {text[-200:]}"
         super().__init__(text)
+
+    def _render_traceback_(self) -> list[str]:
+        """Return what a cell of a notebook shows: IPython asks for it."""
+        return [str(self)]
 
 
 def describe(value: object) -> str:
@@ -75,6 +80,27 @@ abacus, index)
     """
     if not isinstance(name, str) or name not in choices:
         raise SettingsError(f"{where}: {describe(name)} is unknown, {suggest_name(name, choices)}")
+
+
+def check_number(where: str, value: object, least: float, most: float) -> None:
+    """Refuse what is no number from `least` to `most`, both included; two integers: a whole one.
+
+    >>> check_number("share", 0.5, 0.0, 1.0)
+    >>> check_number("digits", 40, 1, 34)
+    Traceback (most recent call last):
+        ...
+    carry.config.settings.SettingsError: digits: 40 does not fit; expected a whole number from 1 \
+to 34
+
+    Raises:
+        SettingsError: with the range.
+    """
+    is_whole = isinstance(least, int) and isinstance(most, int)
+    if not isinstance(value, Integral if is_whole else Real) or not least <= value <= most:
+        noun = "a whole number" if is_whole else "a number"
+        raise SettingsError(
+            f"{where}: {describe(value)} does not fit; expected {noun} from {least} to {most}"
+        )
 
 
 def check_name(name: str, where: str) -> None:

@@ -48,6 +48,15 @@ def list_figures(root: Path | None = None) -> dict[str, FigureEntry]:
     return figures
 
 
+def name_command(notebook: str) -> str:
+    """Return the command that draws the figures of a notebook again.
+
+    >>> name_command("mcleish2024/how_far"), name_command("overview")
+    ('carry figures mcleish2024', 'carry figures overview')
+    """
+    return f"carry figures {notebook.partition('/')[0]}"
+
+
 def find_figure_notebooks(root: Path | None = None) -> dict[str, Path]:
     """Return the notebooks that are no stages by name, with their folder."""
     folder = (root or paths.ROOT) / "notebooks"

@@ -18,7 +18,7 @@ from carry import departures, results
 from carry.config import paths
 from carry.experiments import load_rows
 from carry.experiments.run import Run
-from carry.plots import style
+from carry.plots import index, style
 
 UNKNOWN = "no experiment has it"
 
@@ -66,7 +66,7 @@ class Notebook:
         caption: str,
         answers: Sequence[str] = (),
     ) -> None:
-        """Show a figure with its caption, and save both with the figure's numbers.
+        """Show a figure with its caption and origin, and save it with its caption and numbers.
 
         It writes NAME.svg, NAME.parquet and NAME.json, which `carry.plots.index` lists. Without a
         figure, it writes NAME.json alone: rows without results have a figure that is not drawn.
@@ -92,8 +92,11 @@ class Notebook:
         if figure is None:
             return
         figure = figure.figure if isinstance(figure, Grid) else figure
-        style.save_figure(figure, name, table, self.folder)
-        display(figure, Markdown(caption), metadata={"figure": name})
+        svg = style.save_figure(figure, name, table, self.folder)
+        svg = svg.relative_to(paths.REPORTS.parent).as_posix()
+        # Not the commit itself, or the outputs of a notebook would change with each.
+        origin = f"`{index.name_command(self.name)}` draws it; `git log -1 {svg}` has its commit."
+        display(figure, Markdown(f"{caption}\n\n{origin}"), metadata={"figure": name})
         plt.close(figure)
 
     def tabulate_departures(self) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from carry import formats, positions, tasks
 from carry.data.batch import Batch
+from carry.evaluation.ask import make_problem
 from carry.plots import style
 from carry.randomness import stream
 
@@ -103,7 +104,7 @@ def draw_ids_beyond_training(
 def _write(task: str, form: dict[str, Any], *operands: str | int) -> Batch:
     """Return one problem of a task in a format."""
     solver = tasks.build_task({"name": task})
-    return formats.build_format(form, solver).write(solver.solve(*tasks.to_digits([[*operands]])))
+    return formats.build_format(form, solver).write(make_problem(solver, operands))
 
 
 def _number_plainly(*operands: int) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from carry import fingerprint
 from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.items import add_verdicts, load_items, summarise_claims
 from carry.config import paths
@@ -52,11 +53,12 @@ def read_content() -> Content:
     items = add_verdicts(load_items(), records)
     keys = (*works.read_works(), works.OWN)
     listed, entries, figures = pages.list_pages(items), index.list_figures(), {}
+    commits = fingerprint.find_last_commits(paths.REPORTS / "figures")
     for page in listed:
         top = f"works/{page.group}.html" if page.group in keys else "figures.html"
         for name, entry in entries.items():
             if entry.notebook == page.notebook:
-                figures[name] = read_figure(entry, f"{top}#figure-{name}")
+                figures[name] = read_figure(entry, f"{top}#figure-{name}", commits)
     return Content(listed, figures, items, records, numbers, read_yaml(STORY))
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
+from carry import results
 from carry.config import paths
-from carry.plots.index import FigureEntry
+from carry.experiments import load_rows
+from carry.plots.index import FigureEntry, name_command
 from carry.plots.style import write_csv
 
 SIZE = re.compile(r'<svg [^>]*?\bwidth="([\d.]+)pt" height="([\d.]+)pt"')
@@ -28,6 +31,9 @@ class Figure(NamedTuple):
         url: its place on the site, from the top.
         files: its picture, and the table of its numbers; none if its rows have no results.
         width, height: of the picture, in pixels of CSS.
+        command: what draws it again.
+        commit: the last that changed its picture, with `+` if it has changed since; or nothing.
+        studies: the names of those whose results it shows.
     """
 
     notebook: str
@@ -39,10 +45,16 @@ class Figure(NamedTuple):
     files: tuple[str, ...] = ()
     width: int = 0
     height: int = 0
+    command: str = ""
+    commit: str = ""
+    studies: tuple[str, ...] = ()
 
 
-def read_figure(entry: FigureEntry, url: str) -> Figure:
-    """Return a figure from the files that its notebook wrote."""
+def read_figure(entry: FigureEntry, url: str, commits: Mapping[str, str]) -> Figure:
+    """Return a figure from the files that its notebook wrote.
+
+    `commits` has the last of each file, by its path below reports/figures.
+    """
     figure = Figure(entry.notebook, entry.name, entry.title, entry.caption, entry.answers, url)
     folder = paths.figures_folder(entry.notebook)
     svg = folder / f"{entry.name}.svg"
@@ -52,7 +64,14 @@ def read_figure(entry: FigureEntry, url: str) -> Figure:
     width, height = (round(float(number) * PIXELS) for number in size)
     table = pd.read_parquet(svg.with_suffix(".parquet"))
     is_long = len(write_csv(table).encode()) > LONG_TABLE
+    known = load_rows()
+    rows = (
+        [known[row] for row in results.list_rows(table) if row in known] if "row" in table else []
+    )
     return figure._replace(
+        command=name_command(entry.notebook),
+        commit=commits.get(f"{entry.notebook}/{svg.name}", ""),
+        studies=tuple(dict.fromkeys(row.study for row in rows)),
         files=(svg.name, f"{entry.name}.csv" + ".gz" * is_long),
         width=width,
         height=height,

@@ -1,7 +1,8 @@
 /* The live page: controls, and drawings of what the models of live.js compute.
  *
  * A context is the text of what a token sees (`Model.writeContext`). A visit is its occurrence in a
- * text that has been written since the model was chosen.
+ * text that has been written since the model was chosen. The state is in the address,
+ * #model=addition_relative_small&a=653&b=49&step=2, so that a link shows what its sender saw.
  */
 "use strict";
 
@@ -32,6 +33,10 @@ const TASKS = {
 };
 const SHOWN = 24; // tokens of a strip that is drawn whole
 const LONGEST = 100000, RANDOM_DIGITS = 30, RANDOM_PROBLEMS = 100;
+const LINKED = 1000; // digits of a number in the address, for which every browser has room
+const QUOTED = 30; // characters of a refused value in its message
+const KEYS = ["a", "b"]; // of the operands in the address
+const SHOWN_STEP = 2; // so that there is something to see
 const TILES = 20; // contexts of a group whose texts are written out
 const CELL = 4, SHARP = 2; // pixels of a square, and of its drawing for each of them
 const TICK = 50; // milliseconds
@@ -42,9 +47,12 @@ const models = JSON.parse(page("models").textContent).map((settings) => {
   const model = new Model(settings);
   return { model, task: TASKS[settings.task], texts: [...model.contexts.keys()] };
 });
-let current, sequence; // one of the models, and its question with what it has written so far
+let current; // one of the models
+let sequence; // its question with what it has written so far; null if an input is refused
 let last; // what `Sequence.step` returned for the last token, or null
 let timer; // while it writes by itself
+let address; // as written or read last
+let isReading = false; // the address
 
 function reverse(text) {
   return [...text].reverse().join("");
@@ -69,7 +77,8 @@ function percent(share) {
 
 function chooseModel(number) {
   current = { ...models[number], visits: new Map() };
-  const { model, task } = current;
+  const { task } = current;
+  document.querySelectorAll("input[name=model]")[number].checked = true;
   page("about").textContent = task.about;
   for (const index of [0, 1]) {
     const input = page(`operand-${index}`), label = input.labels[0];
@@ -77,39 +86,76 @@ function chooseModel(number) {
     label.textContent = task.operands[index] ?? "";
     input.value = task.example[index] ?? "";
   }
-  page("number").max = model.contexts.size;
   page("checked").textContent = "";
   drawGroups();
   restart();
+  showContext(1);
 }
 
-/* Return the operands as the model reads them; null, with a message, if one is no number. */
-function readOperands() {
-  const { model, task } = current, digits = "0123456789".slice(0, model.base);
+/* Return what a field holds, without the marks between thousands. */
+function readField(id) {
+  return page(id).value.replace(/[\s,_]/g, "");
+}
+
+/* Return the whole number that a field holds; 0 if it is none from 1 to `most`. */
+function readCount(id, most) {
+  const text = readField(id), number = Number(text);
+  return /^[0-9]+$/.test(text) && number <= most ? number : 0;
+}
+
+function quote(text) {
+  const end = text.length > QUOTED ? `…' (${count(text.length)} characters)` : "'";
+  return `'${text.slice(0, QUOTED)}${end}`;
+}
+
+/* Mark a field as valid or not; return the message if it is refused. */
+function judge(id, name, isValid, expected) {
+  const field = page(id);
+  field.setAttribute("aria-invalid", String(!isValid));
+  return isValid ? [] : [`${name}: ${quote(field.value)}; expected ${expected}.`];
+}
+
+function expectCount(most) {
+  return `a whole number from 1 to ${count(most)}`;
+}
+
+/* Return a message for each field of the question that is refused. */
+function findFaults() {
+  const { model, task } = current, highest = model.base - 1, most = count(LONGEST);
+  const digits = new RegExp(`^[0-${highest}]+$`);
   const operands = task.operands.map((name, index) => {
-    const input = page(`operand-${index}`), text = input.value.replace(/[\s,_]/g, "");
-    const known = [...text].every((symbol) => digits.includes(symbol));
-    const valid = text && text.length <= LONGEST && known;
-    input.setAttribute("aria-invalid", String(!valid));
-    return valid ? (model.base === 10 ? text.replace(/^0+(?=.)/, "") : text) : null;
+    const text = readField(`operand-${index}`);
+    const isValid = digits.test(text) && text.length <= LONGEST;
+    return judge(`operand-${index}`, name, isValid, `1 to ${most} digits from 0 to ${highest}`);
   });
-  const wrong = operands.indexOf(null);
-  if (wrong < 0) return operands;
-  const most = count(LONGEST), highest = digits.at(-1);
-  say(`${task.operands[wrong]}: expected 1 to ${most} digits from 0 to ${highest}.`);
-  return null;
+  const speeds = [...page("speed").options].map((option) => option.value).join(", ");
+  return [...operands.flat(),
+    ...judge("length", "Digits to draw", readCount("length", LONGEST), expectCount(LONGEST)),
+    ...judge("speed", "Speed", page("speed").value, `one of ${speeds}`)];
 }
 
+/* Read the question anew; say what is refused, and then show no answer. */
 function restart() {
   stop();
-  const operands = readOperands();
-  if (!operands) return false;
-  sequence = new Sequence(current.model, operands);
-  sequence.right = `${current.task.solve(...operands)}$`;
-  last = null;
-  say("");
+  const faults = findFaults();
+  sequence = last = null;
+  if (!faults.length) {
+    const operands = current.task.operands.map((_, index) => {
+      const text = readField(`operand-${index}`);
+      return current.model.base === 10 ? text.replace(/^0+(?=.)/, "") : text;
+    });
+    const right = `${current.task.solve(...operands)}$`;
+    sequence = Object.assign(new Sequence(current.model, operands), { operands, right });
+  }
+  say(faults.join(" "));
   draw();
-  return true;
+  writeAddress();
+  return sequence !== null;
+}
+
+/* Return whether a token can be written; a finished question is asked again. */
+function prepare() {
+  return (sequence && !sequence.finished) || restart();
 }
 
 function drawNumber(length) {
@@ -134,15 +180,22 @@ function write(text, most) {
 function advance(most) {
   last = write(sequence, most) ?? last;
   draw();
-  if (!sequence.finished) return;
-  stop();
-  const right = sequence.response === sequence.right, tokens = count(sequence.response.length);
-  say(right ? `Done: all ${tokens} tokens are right.` : "Done: the answer is wrong.");
+  if (sequence.finished) {
+    stop();
+    const right = sequence.response === sequence.right, tokens = count(sequence.response.length);
+    say(right ? `Done: all ${tokens} tokens are right.` : "Done: the answer is wrong.");
+  }
+  writeAddress();
+}
+
+function step() {
+  pause();
+  if (prepare()) advance(1);
 }
 
 function run() {
   if (timer) return pause();
-  if (sequence.finished && !restart()) return;
+  if (!prepare()) return;
   const speed = Number(page("speed").value), wait = Math.max(TICK, 1000 / speed);
   start(Math.round(speed * wait / 1000), wait);
 }
@@ -155,6 +208,7 @@ function start(most, wait) {
 
 function finish() {
   stop();
+  if (!prepare()) return;
   advance(AT_ONCE);
   if (!sequence.finished) start(AT_ONCE, TICK);
 }
@@ -166,8 +220,10 @@ function stop() {
 }
 
 function pause() {
-  if (timer) say(`Paused after ${count(sequence.response.length)} tokens.`);
+  if (!timer) return;
   stop();
+  say(`Paused after ${count(sequence.response.length)} tokens.`);
+  writeAddress();
 }
 
 function meet() {
@@ -197,11 +253,65 @@ function say(text) {
   page("status").textContent = text;
 }
 
+/* ---- Address ---- */
+
+/* Write what is shown into the address, unless tokens follow at once or numbers are too long. */
+function writeAddress() {
+  if (timer || isReading) return;
+  const state = new URLSearchParams({ model: current.model.row });
+  const operands = sequence?.operands ?? [];
+  const fits = operands.every(({ length }) => length <= LINKED);
+  if (fits) operands.forEach((text, index) => state.set(KEYS[index], text));
+  if (fits && sequence) state.set("step", sequence.response.length);
+  page("linked").textContent = !sequence ? "" :
+    fits ? "The address of this page leads to what it shows." :
+    `The address of this page has no room for numbers of more than ${count(LINKED)} digits.`;
+  address = `#${state}`;
+  if (address !== location.hash) location.replace(address);
+}
+
+/* Show what the address says; if a part of it is refused, the first example with a message. */
+function readAddress() {
+  const { hash } = location, isState = hash.includes("=");
+  if (hash === address || (current && !isState)) return; // ours, or a place on this page
+  address = hash;
+  isReading = true;
+  const fault = showState(new URLSearchParams(isState ? hash.slice(1) : ""));
+  if (fault) {
+    showState(new URLSearchParams());
+    say(`Address: ${fault} This is the first example.`);
+  }
+  isReading = false;
+}
+
+/* Show a state of the page; return a message if a part of it is refused. */
+function showState(state) {
+  const rows = models.map(({ model }) => model.row), row = state.get("model") ?? rows[0];
+  if (!rows.includes(row)) return `model ${quote(row)}; expected ${rows.join(" or ")}.`;
+  chooseModel(rows.indexOf(row));
+  const keys = KEYS.slice(0, current.task.operands.length), known = ["model", ...keys, "step"];
+  const other = [...state.keys()].find((key) => !known.includes(key));
+  if (other !== undefined) return `${quote(other)}; expected ${known.join(", ")}.`;
+  for (const [index, key] of keys.entries()) {
+    const text = state.get(key) ?? current.task.example[index];
+    if (text.length > LINKED)
+      return `${key} ${quote(text)}; expected at most ${count(LINKED)} digits.`;
+    page(`operand-${index}`).value = text;
+  }
+  if (!restart()) return page("status").textContent;
+  const text = state.get("step") ?? `${SHOWN_STEP}`, wanted = Number(text);
+  if (/^[0-9]+$/.test(text) && wanted) advance(wanted);
+  const { length } = sequence.response;
+  return text === `${length}` ? "" :
+    `step ${quote(text)}; expected a whole number from 0 to ${count(sequence.right.length)}.`;
+}
+
 /* ---- Drawing ---- */
 
 function draw() {
-  const question = sequence.symbols.slice(0, sequence.start).join(""), { response } = sequence;
-  const answer = sequence.finished ? current.task.read(response.replace("$", "")) : "";
+  const question = sequence?.symbols.slice(0, sequence.start).join("") ?? "";
+  const response = sequence?.response ?? "";
+  const answer = sequence?.finished ? current.task.read(response.replace("$", "")) : "";
   page("written").replaceChildren(question, make("b", {}, response), make("small", {}, answer));
   page("written").scrollTop = page("written").scrollHeight;
   drawChoice();
@@ -212,6 +322,7 @@ function draw() {
 }
 
 function drawChoice() {
+  if (!sequence) return page("choice").replaceChildren("Nothing is written.");
   if (!last) return page("choice").replaceChildren("Nothing is written yet: press Step or Run.");
   const { model } = current, order = [...last.probabilities.keys()];
   order.sort((one, other) => last.probabilities[other] - last.probabilities[one]);
@@ -222,8 +333,8 @@ function drawChoice() {
 
 /* Return the tokens to draw: all of a short text, else those around the visible ones. */
 function chooseTokens() {
-  const total = sequence.symbols.length;
-  if (total <= SHOWN) return [...sequence.symbols.keys()];
+  const total = sequence?.symbols.length ?? 0;
+  if (total <= SHOWN) return [...Array(total).keys()];
   const centres = last ? last.keys.map((key) => key.index) : [0, total - 1], near = new Set();
   for (const centre of [...centres, total - 1])
     for (let index = centre - 2; index <= centre + 2; index++)
@@ -233,7 +344,7 @@ function chooseTokens() {
 
 function drawStrip() {
   const items = [], seen = new Map(last ? last.keys.map((key, at) => [key.index, at]) : []);
-  const end = sequence.symbols.length - 1;
+  const end = sequence?.symbols.length - 1;
   let before = -1;
   for (const index of chooseTokens()) {
     if (index > before + 1)
@@ -290,7 +401,7 @@ function drawGroups() {
       group.tiles = texts.map((text) => make("li", {}, shorten(text)));
     else
       group.canvas = makeCanvas(columns, Math.ceil(texts.length / columns), (index) =>
-        showContext(start + index + 1));
+        index < texts.length && showContext(start + index + 1));
     const drawing = group.canvas ?? make("ol", { className: "tiles" }, ...group.tiles);
     group.figure = make("figure", {}, group.title, drawing);
     return group;
@@ -353,10 +464,21 @@ function drawMet() {
   }
 }
 
+/* Show the context whose number is in its field, or say why there is none. */
+function readContextNumber() {
+  const most = current.texts.length, number = readCount("number", most);
+  const [fault] = judge("number", "Context number", number, expectCount(most));
+  if (fault) page("context").textContent = fault;
+  else describeContext(number);
+}
+
 function showContext(number) {
-  const { model, texts, visits } = current, text = texts[number - 1];
-  if (text === undefined) return;
   page("number").value = number;
+  readContextNumber();
+}
+
+function describeContext(number) {
+  const { model, texts, visits } = current, text = texts[number - 1];
   const { query, keys } = model.readContext(text), { target } = model.contexts.get(text);
   const pass = model.predict(query, keys), { lead } = model.choose(pass.logits);
   const shown = ["at its id", "at the next id"].map((name, difference) =>
@@ -373,27 +495,30 @@ page("question").addEventListener("submit", (event) => {
   event.preventDefault();
   run();
 });
-for (const radio of document.querySelectorAll("input[name=model]"))
-  radio.addEventListener("change", () => chooseModel(Number(radio.value)));
-for (const index of [0, 1]) page(`operand-${index}`).addEventListener("change", restart);
+page("question").addEventListener("input", ({ target }) => {
+  if (target.name === "model") chooseModel(Number(target.value));
+  else if (target.id.startsWith("operand") || !sequence || findFaults().length) restart();
+  else if (timer && target.id === "speed") (pause(), run());
+});
 page("draw").addEventListener("click", () => {
-  const length = Math.min(LONGEST, Math.max(1, Math.floor(Number(page("length").value)) || 1));
-  for (const index of current.task.operands.keys())
-    page(`operand-${index}`).value = drawNumber(length);
+  const length = readCount("length", LONGEST);
+  if (length)
+    for (const index of current.task.operands.keys())
+      page(`operand-${index}`).value = drawNumber(length);
   restart();
 });
-page("step").addEventListener("click", () => {
-  pause();
-  if (!sequence.finished || restart()) advance(1);
-});
+page("step").addEventListener("click", step);
 page("finish").addEventListener("click", finish);
 page("restart").addEventListener("click", restart);
-page("speed").addEventListener("change", () => timer && (pause(), run()));
 page("meet").addEventListener("click", meet);
 page("check").addEventListener("click", check);
-page("number").addEventListener("input", () => showContext(Number(page("number").value)));
+page("number").addEventListener("input", readContextNumber);
+page("number").addEventListener("keydown", ({ key }) => {
+  const number = readCount("number", current.texts.length);
+  const next = number + { ArrowUp: 1, ArrowDown: -1 }[key];
+  if (number && next >= 1 && next <= current.texts.length) showContext(next);
+});
 document.addEventListener("keydown", ({ key }) => key === "Escape" && pause());
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawMet);
-
-chooseModel(0);
-advance(2); // so that there is something to see
+addEventListener("hashchange", readAddress);
+readAddress();
