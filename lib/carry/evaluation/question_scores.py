@@ -97,7 +97,7 @@ def score_questions(
     >>> lines = [Line(1, "653+49"), Line(2, "9" * 30 + "+1")]
     >>> table = score_questions(system, read_questions(system, lines, "sums.txt", 1), 1)
     >>> table[["line", "digits", "exact", "error"]].values.tolist()
-    [[1, 3, True, ''], [2, 30, False, 'lost carry']]
+    [[1, 3, True, ''], [2, 30, False, 'other']]
     """
     table = questions.assign(digits=_count_digits(questions), exact=False, error="")
     if decode:

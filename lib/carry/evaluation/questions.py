@@ -80,9 +80,9 @@ expected one, and no spaces inside a number
         raise SettingsError(f"question: {describe(text)} is empty; expected {EXAMPLE}")
     if not letters:
         plain = TIMES.sub("*", plain)
-    gap = re.search(r"([0-9A-Za-z]+) +([0-9A-Za-z]+)", plain)
+    gap = re.search(r"(?<=[0-9A-Za-z]) +(?=[0-9A-Za-z])", plain)
     if gap:
-        one, other = map(describe, gap.groups())
+        one, other = map(describe, _get_words(plain, gap.span(), "[^0-9A-Za-z]"))
         shell = "" if other[1:-1].isdecimal() else ", and quotes around *, which a shell replaces"
         raise SettingsError(
             f"question: {describe(text)} has no sign between {one} and {other}; expected one, and "
@@ -90,6 +90,11 @@ expected one, and no spaces inside a number
         )
     plain = plain.replace(" ", "")
     return plain if lists else THOUSANDS.sub(lambda found: found[0].replace(",", ""), plain)
+
+
+def _get_words(text: str, span: tuple[int, int], separator: str) -> list[str]:
+    """Return the words before and after a place; a pattern of both needs quadratic time."""
+    return [re.split(separator, text[: span[0]])[-1], re.split(separator, text[span[1] :])[0]]
 
 
 def read_question(text: str) -> Question:
@@ -108,16 +113,16 @@ numbers, such as 3-5
             signs, for more than two numbers with another sign than +, and for a division by 0.
     """
     plain = spell(text)
-    for found, reason in (
-        (re.search(r"[^0-9.,+*/-]+", plain), f"is neither a digit nor a sign; expected {EXAMPLE}"),
-        (
-            re.search(r"[0-9.,]*[.,][0-9.,]*", plain),
-            "is no natural number; expected digits, with commas between thousands only: 1,000",
-        ),
-        (re.search(r"[+*/-]{2,}", plain), "is no sign; expected one of + - * / between numbers"),
-    ):
-        if found:
-            raise SettingsError(f"question: {describe(found[0])} in {describe(text)} {reason}")
+    part, reason = "", ""
+    if found := re.search(r"[^0-9.,+*/-]+", plain):
+        part, reason = found[0], f"is neither a digit nor a sign; expected {EXAMPLE}"
+    elif found := re.search(r"[.,]", plain):
+        part = found[0].join(_get_words(plain, found.span(), r"[+*/-]"))
+        reason = "is no natural number; expected digits, with commas between thousands only: 1,000"
+    elif found := re.search(r"[+*/-]{2,}", plain):
+        part, reason = found[0], "is no sign; expected one of + - * / between numbers"
+    if part:
+        raise SettingsError(f"question: {describe(part)} in {describe(text)} {reason}")
     numbers, signs = re.split(r"[+*/-]", plain), re.findall(r"[+*/-]", plain)
     if not numbers[0]:
         turned = re.fullmatch(r"-([0-9]{1,20})\+([0-9]{1,20})", plain)
