@@ -40,7 +40,8 @@ def ask(
         if question or trace:
             given = "a question" if question else "--trace"
             raise SettingsError(f"ask: --file does not fit {given}; expected one of both")
-        return score(file, None, row, scale, seed, start)
+        score(file, None, row, scale, seed, start)
+        return
     text = " ".join(question)
     default = choose_row([read_question(text)]) if row is None else None
     system = _load_row(row or default, scale, seed, start)
@@ -70,7 +71,6 @@ def ask(
     elif rows := system.format.describe_rows(to_text(answer.response)):
         print(rows)
     print(describe_answer(system, answer))
-    return None
 
 
 def _suggest_row(text: str, row: str | None) -> str:
