@@ -60,14 +60,14 @@ def test_rows_and_show(capsys):
 
 
 REFUSED = {
-    "ask 12+x": "operand",
-    "ask 1+2+3": "operands",
+    "ask 12+x": "question: 'x' in '12+x'",
     "ask 1+2 --start -4": "start",
     "ask 1+2 --start centre": "start",
     "ask 1+2 --start 7": "addition_relative was never trained from id 7; expected 'all' or 1",
     "ask 1+2 --row addition_relativ": "did you mean 'addition_relative'",
     "ask 1+2 --row ../models": "row: '../models' is unknown",
-    "ask 1+2 --seed 99": "seed 99 is not trained here",
+    "ask 1+2 --seed 99": "addition_relative has no seed 99; expected an integer from 0 to 9",
+    "ask 1+2 --row addition_nope": "seed 0 is not trained here",
     "ask 1+2 --scale smok": "'smok' is unknown, did you mean 'smoke'",
     "rows --scale smok": "'smok' is unknown, did you mean 'smoke'",
     "show addition_nop": "row: 'addition_nop' is unknown, did you mean 'addition_nope'",

@@ -8,17 +8,24 @@ import importlib
 import json
 import math
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
 from carry.config import paths
-from carry.config.settings import SettingsError, check_name, describe, suggest_name
+from carry.config.settings import (
+    LARGEST_INTEGER,
+    SettingsError,
+    check_name,
+    describe,
+    suggest_name,
+)
+from carry.evaluation.questions import ADDER, CALCULATOR, SEVERAL
 from carry.experiments.base import SCALES
+from carry.runs.ask import print_table
 
 # Modules that need torch or jupyter are imported by the commands: `carry --help` takes no second.
-
-ADDER, CALCULATOR = "addition_relative", "calculator_relative_longhand"  # rows that answer
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -76,6 +83,10 @@ def run_command(arguments: list[str] | None = None) -> int:
 class Parser(argparse.ArgumentParser):
     """A parser that refuses wrong words in one line, with the nearest choice."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._negative_number_matcher = re.compile(r"-\W*\d")  # no option: "-5+3" is a question
+
     def error(self, message: str) -> NoReturn:
         """Raise the error for `main`."""
         raise SettingsError(f"{self.prog}: {message}; see `{self.prog} --help`")
@@ -91,6 +102,22 @@ def _parse_minutes(text: str) -> float:
         if 1 < float(text) < math.inf:  # no seed begins in the last minute
             return float(text)
     raise argparse.ArgumentTypeError(f"{describe(text)} is no such time; expected more than 1")
+
+
+def _parse_seed(text: str) -> int:
+    if text.isdecimal() and len(text) < 10:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{describe(text)} is no seed; expected an integer from 0")
+
+
+def _parse_start(text: str) -> int | str:
+    if text in ("all", "window"):
+        return text
+    if text.isdecimal() and 1 <= int(text[:10]) <= LARGEST_INTEGER and len(text) <= 10:
+        return int(text)
+    raise argparse.ArgumentTypeError(
+        f"{describe(text)} is no first id; expected 'all', 'window' or an integer from 1"
+    )
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -111,23 +138,45 @@ def make_parser() -> argparse.ArgumentParser:
 
     scale = {"default": "laptop", "choices": SCALES, "metavar": "S"}
     scale["help"] = f"{', '.join(SCALES)} (default: laptop)"
-    seed = {"type": int, "default": 0, "metavar": "N", "help": "seed (0)"}
+    seed = {"type": _parse_seed, "default": 0, "metavar": "N", "help": "seed (0)"}
+    start = {"type": _parse_start, "default": "all", "metavar": "S"}
+    start["help"] = (
+        "first id: a number, all, the mean over all (default), or window, id 1 with attention only "
+        "to near ids (not for the default rows, which have windows)"
+    )
+    row = f"row ({ADDER} for sums, {SEVERAL} for more than two numbers, else {CALCULATOR})"
 
-    command = add("ask", ask_model, 'let a trained model answer, such as "653+49"')
-    command.add_argument("question", help="operands with the sign of the task between them")
-    command.add_argument("--row", help=f"row ({ADDER} for sums, else {CALCULATOR})")
+    command = add("ask", "carry.runs.ask:ask", 'let a trained model answer, such as "653+49"')
+    command.add_argument(
+        "question", nargs="*", help="numbers with the sign of the task between them"
+    )
+    command.add_argument("--file", metavar="FILE", help="score the questions of a file instead")
+    command.add_argument("--row", help=row)
     command.add_argument("--scale", **scale)
     command.add_argument("--seed", **seed)
-    command.add_argument(
-        "--start",
-        default="all",
-        metavar="S",
-        help='first id: a number, "all", the mean over all (default), or "window", id 1 with '
-        "attention only to near ids (not for the default rows, which have windows)",
-    )
+    command.add_argument("--start", **start)
     command.add_argument(
         "--trace", action="store_true", help="print each token with its probability"
     )
+
+    command = add("score", "carry.runs.ask:score", "score a model on a file of questions")
+    command.add_argument(
+        "file", help="one question on each line, or CSV with a column question, and maybe answer"
+    )
+    command.add_argument(
+        "--model",
+        metavar="PATH",
+        help="folder of `carry export`, or Python file, which is run",
+    )
+    command.add_argument("--row", help=row)
+    command.add_argument("--scale", **scale)
+    command.add_argument("--seed", **seed)
+    command.add_argument("--start", **start)
+    command.add_argument("--to", metavar="FILE", help="write all answers to a new CSV file")
+    command.add_argument(
+        "--certify", action="store_true",
+        help="also prove or refute exactness at every length (up to minutes)",
+    )  # fmt: skip
 
     add("rows", print_rows, "list the rows").add_argument("--scale", **scale)
 
@@ -187,28 +236,6 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def ask_model(
-    question: str, row: str | None, scale: str, seed: int, start: str, trace: bool
-) -> None:
-    """Print the answer of a trained model to one question."""
-    from carry.evaluation import ask
-    from carry.evaluation.trained_models import load_seed
-    from carry.experiments.resolve import load_run
-
-    question = question.replace(" ", "").removesuffix("=")
-    row = row or (CALCULATOR if {*question} & {*"-*/"} else ADDER)
-    system = load_seed(load_run(row, scale), seed)
-    operands = system.task.parse_question(question)
-    first = int(start) if start.removeprefix("-").isdecimal() else start
-    ask.check_start(system, first)
-    steps = ask.ask(system, *operands, start=first)
-    if trace:
-        print(steps.to_string(index=False))
-    elif rows := system.format.describe_rows("".join(steps["predicted"])):
-        print(rows)
-    print(ask.read_answer(system, steps))
-
-
 def print_rows(scale: str) -> None:
     """Print one line for each row that has a scale."""
     from carry.experiments.resolve import list_rows, load_run
@@ -222,14 +249,7 @@ def print_rows(scale: str) -> None:
         words = (run.study, name, run.task["name"], " + ".join(pairs) or "none")
         lengths = format_lengths(run.trained_lengths())
         lines.append((*words, lengths, run.label or "", "in git" if weights else ""))
-    _print_table(lines)
-
-
-def _print_table(lines: list[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        print("  ".join(cells).rstrip())
+    print_table(lines)
 
 
 def show_row(row: str, scale: str, against: str | None = None) -> None:
@@ -247,7 +267,7 @@ def show_row(row: str, scale: str, against: str | None = None) -> None:
     lines = [("setting", "value", "")]
     for place, value, default in list_settings(run):
         lines.append((place, json.dumps(value), "default" if value == default else ""))
-    _print_table(lines)
+    print_table(lines)
 
 
 def _print_departures(departures: Any, against: str) -> None:
@@ -258,7 +278,7 @@ def _print_departures(departures: Any, against: str) -> None:
         lines = [(name, *line) for name, line in zip(part["setting"], lines, strict=True)]
         print(f"of {title}: {len(lines)}")
         if lines:
-            _print_table([("setting", "here", against), *lines])
+            print_table([("setting", "here", against), *lines])
 
 
 def certify(names: list[str], renew: bool = False) -> int:
