@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from carry.config import paths
+from carry.config.notebooks import STAGES, find_notebooks
 from carry.config.settings import SettingsError
-
-STAGES = "pipeline"  # the folder of notebooks that are stages, without figures
 
 
 class FigureEntry(NamedTuple):
@@ -49,13 +48,10 @@ def list_figures(root: Path | None = None) -> dict[str, FigureEntry]:
 
 
 def find_figure_notebooks(root: Path | None = None) -> dict[str, Path]:
-    """Return the notebooks that are no stages by name, with their folder."""
-    folder = (root or paths.ROOT) / "notebooks"
-    files = [*folder.glob("[!.]*.ipynb"), *folder.glob("[!.]*/[!.]*.ipynb")]
+    """Return the notebooks of the project that are no stages by name, with their folder."""
+    notebooks = find_notebooks(root)
     return {
-        path.relative_to(folder).with_suffix("").as_posix(): path
-        for path in sorted(files)
-        if path.parent.name != STAGES
+        name: path for name, path in notebooks.items() if not name.startswith(f"{STAGES}/")
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,6 +11,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from IPython import get_ipython
 from IPython.display import Markdown, display
 from matplotlib.figure import Figure
 from seaborn.axisgrid import Grid
@@ -66,10 +68,12 @@ class Notebook:
         caption: str,
         answers: Sequence[str] = (),
     ) -> None:
-        """Show a figure with its caption, and save both with the figure's numbers.
+        """Show a figure with its caption; where `carry figures` runs the notebook, save both.
 
-        It writes NAME.svg, NAME.parquet and NAME.json, which `carry.plots.index` lists. Without a
-        figure, it writes NAME.json alone: rows without results have a figure that is not drawn.
+        It then writes NAME.svg, NAME.parquet with the figure's numbers, and NAME.json, which
+        `carry.plots.index` lists. Without a figure, it writes NAME.json alone: rows without results
+        have a figure that is not drawn. In JupyterLab, and in a copy of a notebook, it saves
+        nothing, so that a trial does not replace a figure of the project.
 
         Args:
             figure: a figure of matplotlib, or a grid of seaborn.
@@ -87,12 +91,15 @@ class Notebook:
         self.shown = list(dict.fromkeys([*self.shown, name]))
         entry = {"notebook": self.name, "number": self.shown.index(name) + 1, "name": name}
         entry |= {"title": " ".join(title.split()), "caption": caption, "answers": list(answers)}
-        text = json.dumps(entry, indent=2, ensure_ascii=False)
-        paths.write_file(self.folder / f"{name}.json", text + "\n")
+        is_saved = os.environ.get("CARRY_NOTEBOOK") == self.name  # see `carry.runs.notebooks`
+        if is_saved:
+            text = json.dumps(entry, indent=2, ensure_ascii=False)
+            paths.write_file(self.folder / f"{name}.json", text + "\n")
         if figure is None:
             return
         figure = figure.figure if isinstance(figure, Grid) else figure
-        style.save_figure(figure, name, table, self.folder)
+        if is_saved:
+            style.save_figure(figure, name, table, self.folder)
         display(figure, Markdown(caption), metadata={"figure": name})
         plt.close(figure)
 
@@ -104,12 +111,15 @@ class Notebook:
 def open_notebook(name: str) -> Notebook:
     """Set the style of figures, and return what the cells of a figure notebook share.
 
-    A cell shows no figure by itself, but by `Notebook.show` or `plt.show`.
+    A cell shows no figure by itself, but by `Notebook.show` or `plt.show`. Neither a matplotlibrc
+    nor a backend of the user's (MPLBACKEND) counts: pictures are part of the notebook.
 
     Args:
         name: the name of the notebook, with its folder: "mcleish2024/how_far".
     """
-    matplotlib.rcParams.update(style.MATPLOTLIB_SETTINGS)
+    if shell := get_ipython():
+        shell.run_line_magic("matplotlib", "inline")
+    style.set_style()
     plt.switch_backend(matplotlib.get_backend())  # else its first figure makes it interactive
     plt.ioff()
     pd.set_option("display.width", 130, "display.max_columns", 20, "display.max_colwidth", None)
