@@ -7,6 +7,7 @@ with CARRY_CHECK_SHAPES=1, and all others without.
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # for notebooks' kernels, and before torch reads it
+os.environ["MATPLOTLIBRC"] = os.devnull  # the defaults of matplotlib, whatever the user's are
 
 import pytest
 import torch

@@ -16,13 +16,6 @@ from carry.plots import index
 from carry.runs import notebooks as runner
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    """Restore what the runner changes for the kernels of notebooks."""
-    monkeypatch.setenv("CARRY_PROGRESS", "text")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-
-
 def write(path, *cells, parameters="steps = 1"):
     """Write a notebook of code cells, as an editor would: with outputs and stray metadata."""
     tagged = nbformat.v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})

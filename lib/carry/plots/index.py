@@ -50,9 +50,7 @@ def list_figures(root: Path | None = None) -> dict[str, FigureEntry]:
 def find_figure_notebooks(root: Path | None = None) -> dict[str, Path]:
     """Return the notebooks of the project that are no stages by name, with their folder."""
     notebooks = find_notebooks(root)
-    return {
-        name: path for name, path in notebooks.items() if not name.startswith(f"{STAGES}/")
-    }
+    return {name: path for name, path in notebooks.items() if not name.startswith(f"{STAGES}/")}
 
 
 def read_question(path: Path) -> str:

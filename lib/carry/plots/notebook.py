@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections import defaultdict
@@ -100,6 +101,8 @@ class Notebook:
         figure = figure.figure if isinstance(figure, Grid) else figure
         if is_saved:
             style.save_figure(figure, name, table, self.folder)
+        else:  # laid out alike, so that the picture below has the same bytes
+            figure.savefig(io.BytesIO(), format="svg", bbox_inches="tight")
         display(figure, Markdown(caption), metadata={"figure": name})
         plt.close(figure)
 

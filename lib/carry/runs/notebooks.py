@@ -29,9 +29,7 @@ OVERVIEW = "overview"  # the notebook whose figures belong to no folder
 COMPARED = {"CARRY_PROGRESS": "off", "OMP_NUM_THREADS": "1"}
 # Settings of a user that change what a kernel computes, draws or prints, or which kernel starts;
 # not those that say where modules are.
-OF_USER = re.compile(
-    r"(PYTHON(?!(PATH|HOME|USERBASE|NOUSERSITE)$)|IPYTHON|JUPYTER|JPY_|MPL|MATPLOTLIB|PAPERMILL)"
-)
+OF_USER = re.compile(r"(PYTHON(?!(PATH|HOME|USERBASE|NOUSERSITE)$)|IPYTHON|JUPYTER|MPL|MATPLOTLIB)")
 LONGEST = 60  # letters of a folder for sockets: a system refuses paths of more than 103 or 107
 
 
