@@ -1,9 +1,13 @@
 """A user's own settings change neither what notebooks show and save, nor weights."""
 
 import json
+import multiprocessing
 import os
+import tempfile
+from multiprocessing import connection
 
 import matplotlib
+import nbclient
 import nbformat
 import pandas as pd
 import pytest
@@ -13,6 +17,7 @@ from matplotlib import pyplot as plt
 from carry import plots
 from carry.evaluation.trained_models import load_committed
 from carry.exports import load_exported, write_model
+from carry.jobs import pool
 from carry.plots import style
 from carry.runs import notebooks as runner
 
@@ -83,6 +88,29 @@ def test_settings_of_a_user_change_no_notebook(tmp_path, settings, capfd):
     assert os.environ["MPLBACKEND"] == "Agg", "the user's environment is as it was"
 
 
+IN_JUPYTERLAB = """
+from matplotlib import pyplot as plt
+from carry import plots
+
+plots.open_notebook("mcleish2024/how_far")
+plt.plot([1, 2])
+plt.show()
+plt.rcParams["text.usetex"], plt.rcParams["axes.spines.top"]
+"""
+
+
+@pytest.mark.filterwarnings("ignore")  # of nbclient's event loop
+def test_pictures_are_shown_in_our_style_also_in_a_jupyterlab_of_the_user(tmp_path, monkeypatch):
+    """Its kernels have the user's environment."""
+    (tmp_path / "matplotlibrc").write_text("text.usetex: True\naxes.spines.top: True\n")
+    monkeypatch.setenv("MATPLOTLIBRC", str(tmp_path))
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(IN_JUPYTERLAB)])
+    nbclient.execute(notebook, kernel_name="python3")
+    shown, value = notebook.cells[0].outputs
+    assert "image/png" in shown.data and value.data["text/plain"] == "(False, False)"
+
+
 def test_the_environment_is_as_it_was_after_an_error(monkeypatch):
     monkeypatch.setenv("JUPYTER_PATH", "mine")
     before = dict(os.environ)
@@ -90,6 +118,14 @@ def test_the_environment_is_as_it_was_after_an_error(monkeypatch):
         assert "JUPYTER_PATH" not in os.environ
         raise ZeroDivisionError
     assert dict(os.environ) == before
+
+
+def test_processes_meet_at_a_short_name_whatever_tmpdir_is(tmp_path, monkeypatch):
+    long = str(tmp_path / ("x" * 100))
+    monkeypatch.setattr("tempfile.tempdir", long)
+    monkeypatch.delitem(multiprocessing.current_process()._config, "tempdir", raising=False)
+    pool._place_sockets()
+    assert len(connection.arbitrary_address("AF_UNIX")) < 100 and tempfile.gettempdir() == long
 
 
 USERS = {

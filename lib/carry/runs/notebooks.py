@@ -30,7 +30,6 @@ COMPARED = {"CARRY_PROGRESS": "off", "OMP_NUM_THREADS": "1"}
 # Settings of a user that change what a kernel computes, draws or prints, or which kernel starts;
 # not those that say where modules are.
 OF_USER = re.compile(r"(PYTHON(?!(PATH|HOME|USERBASE|NOUSERSITE)$)|IPYTHON|JUPYTER|MPL|MATPLOTLIB)")
-LONGEST = 60  # letters of a folder for sockets: a system refuses paths of more than 103 or 107
 
 
 def find_notebook(name: str) -> Path:
@@ -149,7 +148,7 @@ def kernel_environment(variables: dict[str, str]) -> Iterator[Path]:
 
     Kernels inherit it. It has the given variables, and no settings of the user: no profile of
     IPython, no matplotlibrc, no folders of Jupyter, no variables of Python. The folder is empty,
-    of a short name, and for their sockets and files.
+    and for their sockets and files.
 
     >>> os.environ["MPLBACKEND"] = "Agg"
     >>> with kernel_environment({"CARRY_PROGRESS": "off"}):
@@ -159,9 +158,7 @@ def kernel_environment(variables: dict[str, str]) -> Iterator[Path]:
     'Agg'
     """
     before = dict(os.environ)
-    place = tempfile.gettempdir()
-    place = place if len(place) <= LONGEST else "/tmp"
-    with tempfile.TemporaryDirectory(prefix="carry-", dir=place) as folder:
+    with tempfile.TemporaryDirectory(prefix="carry-", dir=paths.socket_folder()) as folder:
         named = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR")
         own = {**dict.fromkeys([*named, "MPLCONFIGDIR"], folder), "MATPLOTLIBRC": os.devnull}
         kept = {name: text for name, text in before.items() if not OF_USER.match(name)}
