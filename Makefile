@@ -10,8 +10,6 @@ SHELL := /bin/bash
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export DVC_NO_ANALYTICS := 1
 
-# The folders of notebooks/ but that of the stages.
-WORKS := overview $(filter-out pipeline,$(notdir $(patsubst %/,%,$(wildcard notebooks/*/))))
 STAMP := $(VENV)/.installed
 
 .PHONY: help setup repro figures site lint unit unit-all nbval smoke test test-all certify \
@@ -30,14 +28,21 @@ $(STAMP): requirements.txt pyproject.toml
 	@python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@python -m pip install --quiet --disable-pip-version-check \
 	  --no-deps --no-build-isolation --editable .
+	@$(call set_filter) 2>/dev/null || true  # without git there is nothing to filter
 	@touch $@
 
-repro: setup  ## run the pipeline: what params.yaml trains, all figures, the claims and the site; then `carry compare`
+# What git keeps of a saved notebook (.gitattributes); all of it while there is no environment.
+define set_filter
+git config filter.carry.clean \
+  '[ -x $(VENV)/bin/python ] || exec cat; exec $(VENV)/bin/python -m carry.config.notebooks'
+endef
+
+repro: setup  ## run the pipeline: what params.yaml trains, all figures, the claims and the site
 	dvc repro
 	@carry compare || true
 
 figures: setup  ## draw all figures from the results in git, without training
-	for work in $(WORKS); do carry figures $$work; done
+	carry figures
 
 site: figures  ## draw all figures, and build the site in reports/site
 	carry site
@@ -54,10 +59,7 @@ unit: setup  ## unit tests and doctests; then the contract tests, with shapes an
 	CARRY_CHECK_SHAPES=1 python -m pytest -n 2 -m contract $$(grep -l mark.contract tests/test_*.py)
 
 nbval: setup  ## run every notebook with its defaults and compare its outputs
-	CARRY_PROGRESS=off OMP_NUM_THREADS=1 \
-	  python -m pytest -n 2 --dist loadfile --nbval --nbval-current-env \
-	  --nbval-cell-timeout=120 --nbval-sanitize-with tests/nbval_sanitize.cfg \
-	  notebooks/*.ipynb notebooks/*/*.ipynb
+	python tests/compare_notebooks.py
 
 test: setup  ## lint, unit, nbval and smoke, and how long each took
 	@$(call time_parts,lint unit nbval+smoke)
@@ -87,8 +89,10 @@ certify: setup  ## verify reports/certificates again from the committed weights,
 notebooks: setup  ## run every notebook with its defaults and keep the outputs that `test` compares
 	python -m carry refresh
 
-lab: setup  ## open JupyterLab on the notebooks
-	jupyter lab --notebook-dir=notebooks
+# Not the kernels of other Jupyters (JUPYTER_PATH): `python3` is the environment's. In containers the
+# user is root, whom jupyter otherwise refuses.
+lab: setup  ## open JupyterLab on the notebooks; ARGS="--port 9999 --no-browser"
+	JUPYTER_PATH= jupyter lab --notebook-dir=notebooks $(if $(filter 0,$(shell id -u)),--allow-root) $(ARGS)
 
 bench: setup  ## measure speed
 	python benchmarks/run.py

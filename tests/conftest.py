@@ -7,6 +7,8 @@ with CARRY_CHECK_SHAPES=1, and all others without.
 import os
 
 os.environ["OMP_NUM_THREADS"] = "1"  # for notebooks' kernels, and before torch reads it
+# Whatever the user's terminal and settings are: lines of help, and the defaults of matplotlib.
+os.environ |= {"COLUMNS": "80", "MATPLOTLIBRC": os.devnull}
 
 import pytest
 import torch

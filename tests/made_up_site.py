@@ -92,9 +92,10 @@ def write_notebook(path, question, figures=()):
         new.new_output("display_data", data={"text/html": "<table><tr><td>1</td></tr></table>"}),
         new.new_output("display_data", data={"image/png": PNG}),
     ]
+    name = path.with_suffix("").as_posix().rpartition("/notebooks/")[2]
     cells = [
         new.new_markdown_cell(text),
-        new.new_code_cell("print(6 * 7)", outputs=printed),
+        new.new_code_cell(f'plots.open_notebook("{name}")\nprint(6 * 7)', outputs=printed),
     ]
     for name in figures:
         parts = [{"image/png": PNG}, {"text/markdown": caption(name)}]

@@ -34,7 +34,8 @@ def load(tmp_path, content, figures=()):
         notebook = tmp_path / "notebooks" / f"{name}.ipynb"
         notebook.parent.mkdir(parents=True, exist_ok=True)
         heading = nbformat.v4.new_markdown_cell(f"# {name}?")
-        nbformat.write(nbformat.v4.new_notebook(cells=[heading]), notebook)
+        opened = nbformat.v4.new_code_cell(f'plots.open_notebook("{name}")')
+        nbformat.write(nbformat.v4.new_notebook(cells=[heading, opened]), notebook)
     for number, (notebook, name, answers) in enumerate(figures):
         folder = tmp_path / "reports" / "figures" / "cho2025" / notebook
         folder.mkdir(parents=True, exist_ok=True)

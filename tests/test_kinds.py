@@ -159,6 +159,7 @@ def notebook(monkeypatch, tmp_path, labelled):
     monkeypatch.setattr(results, "open_results", lambda: tables)
     monkeypatch.setattr(shared.paths, "REPORTS", tmp_path / "reports")
     monkeypatch.setattr(shared, "display", lambda *_, **__: None)
+    monkeypatch.setenv("CARRY_NOTEBOOK", "mcleish2024/how_far")
     return plots.open_notebook("mcleish2024/how_far")
 
 
@@ -227,8 +228,18 @@ def test_figures_are_listed_however_they_are_shown_in_the_order_of_the_notebook(
     assert listed[name] == ("mcleish2024/how_far", 2, name, "A", "B.", (("cho2025", "Fig. 3"),))
 
 
-def test_two_figures_have_two_names(notebook, tmp_path):
+def test_a_notebook_that_does_not_run_as_a_stage_saves_nothing(notebook, monkeypatch):
+    """In JupyterLab, or as a copy, which says the name of its original."""
+    table = results.score_regions(notebook.read("cells", *ROWS))
+    for running in ("", "mcleish2024/how_far-Copy1"):
+        monkeypatch.setenv("CARRY_NOTEBOOK", running)
+        notebook.show(plots.draw_bars(table), "bars", table, title="A", caption="B.")
+        assert not notebook.folder.exists()
+
+
+def test_two_figures_have_two_names(notebook, tmp_path, monkeypatch):
     for name in ("cho2025/a", "cho2025/b"):
+        monkeypatch.setenv("CARRY_NOTEBOOK", name)
         plots.open_notebook(name).show(None, "x", pd.DataFrame(), "A", "B.")
     with pytest.raises(SettingsError, match="cho2025/b: figure 'x' is in cho2025/a too; expected"):
         index.list_figures(tmp_path)

@@ -14,17 +14,15 @@ NOTEBOOK = "notebooks/mcleish2024/does_training_length_matter.ipynb"
 TABLE = "reports/results/addition_lengths/cells.parquet"
 # What the notebook reads; the rest of the project would take longer to copy than to run.
 PARTS = ("lib", "claims", "reports/results", "params.yaml", NOTEBOOK)
-PARTS += ("tests/nbval_sanitize.cfg",)
+PARTS += ("tests/nbval_sanitize.cfg", "tests/compare_notebooks.py")
 
 
 def run_nbval(folder):
     """Run nbval on the notebook of a copy as `make nbval` does, with the copy's library."""
-    quiet = {"CARRY_PROGRESS": "off", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(folder / "lib")}
-    options = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=120"]
-    options += ["--nbval-sanitize-with", "tests/nbval_sanitize.cfg", "--rootdir", str(folder)]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, NOTEBOOK]
+    command = [sys.executable, "tests/compare_notebooks.py", "--rootdir", str(folder), NOTEBOOK]
+    environment = os.environ | {"PYTHONPATH": str(folder / "lib")}
     return subprocess.run(
-        command, cwd=folder, env=os.environ | quiet, capture_output=True, text=True, check=False
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
 
 

@@ -11,12 +11,13 @@ from IPython.core.interactiveshell import InteractiveShell
 from carry.claims.items import load_items
 from carry.claims.verdicts import VERDICTS
 from carry.config import paths
+from carry.config.notebooks import find_notebooks
 from carry.experiments.resolve import list_rows
 from carry.plots import index
-from carry.runs.notebooks import find_notebook, find_notebooks
+from carry.runs.notebooks import find_notebook, list_notebooks, list_works
 
 LONGEST = 15  # lines of a cell
-FIGURES = [name for name in index.find_figure_notebooks() if name not in ("index", "tour")]
+FIGURES = [name for work in list_works() for name in list_notebooks(work)]
 NOTEBOOKS = list(find_notebooks().values())
 MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|mnt)/|[A-Z]:\\)")
 # "a and b hold" is the plural of a verdict.
@@ -141,11 +142,6 @@ def test_departures_from_the_paper_are_shown_where_it_has_the_rows(name):
              if isinstance(node, ast.Constant) and isinstance(node.value, str)}  # fmt: skip
     has_paper_rows = bool(named & {*list_rows(scale="paper")})
     assert not has_paper_rows or "tabulate_departures()" in source
-
-
-def test_its_kernel_is_on_every_machine(notebook):
-    assert notebook.metadata.kernelspec.name == "python3"
-    assert "version" not in notebook.metadata.get("language_info", {}), "run `make notebooks`"
 
 
 def python(source):

@@ -10,16 +10,10 @@ import yaml
 from papermill.exceptions import PapermillExecutionError
 
 from carry.config import params, paths
+from carry.config.notebooks import find_notebooks
 from carry.config.settings import SettingsError
 from carry.plots import index
 from carry.runs import notebooks as runner
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    """Restore what the runner changes for the kernels of notebooks."""
-    monkeypatch.setenv("CARRY_PROGRESS", "text")
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 def write(path, *cells, parameters="steps = 1"):
@@ -135,10 +129,12 @@ def test_a_notebook_in_a_folder_is_called_by_it(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path)
     for folder in ("", "paper2024", ".ipynb_checkpoints"):
         (tmp_path / "notebooks" / folder).mkdir(parents=True, exist_ok=True)
-        write(tmp_path / "notebooks" / folder / "how_far.ipynb", "scale", parameters="scale = ''")
-    for folder in ("", "paper2024"):  # drafts of notebooks that are being refreshed
-        (tmp_path / "notebooks" / folder / ".how_far-1a2b3c.ipynb").touch()
-    assert list(runner.find_notebooks()) == ["how_far", "paper2024/how_far"]
+        name = f"{folder}/how_far".lstrip("/")
+        cell = f'scale  # open_notebook("{name}")'
+        for copy in ("how_far", ".how_far-1a2b3c"):  # a draft of one that is being refreshed
+            path = tmp_path / "notebooks" / folder / f"{copy}.ipynb"
+            write(path, cell, parameters="scale = ''")
+    assert list(find_notebooks()) == ["how_far", "paper2024/how_far"]
     monkeypatch.setattr(params, "load_params", lambda: params.Params(scale="smoke"))
     done = runner.run_notebook("paper2024/how_far")
     assert done == tmp_path / "data/executed/paper2024/how_far.ipynb"

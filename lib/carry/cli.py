@@ -228,7 +228,7 @@ def make_parser() -> argparse.ArgumentParser:
     command = add("notebook", "carry.runs.notebooks:run_notebook", "execute a notebook as a stage")
     command.add_argument("name")
     command = add("figures", "carry.runs.notebooks:draw_figures", "execute the notebooks of a work")
-    command.add_argument("work")
+    command.add_argument("work", nargs="?", help="work (all if none is named)")
     add("readme", "carry.pages.readme:fill_readme", "fill the numbers into README.md")
     add("site", write_site, "build the site from the executed notebooks")
     command = add("refresh", refresh, "execute notebooks in place with their default parameters")
@@ -326,9 +326,10 @@ def write_site() -> None:
 
 def refresh(names: list[str]) -> None:
     """Execute notebooks in place."""
+    from carry.config.notebooks import find_notebooks
     from carry.runs import notebooks
 
-    sources = {name: notebooks.find_notebook(name) for name in names or notebooks.find_notebooks()}
+    sources = {name: notebooks.find_notebook(name) for name in names or find_notebooks()}
     for name, source in sources.items():
         print(f"refreshing {name}", flush=True)
         notebooks.refresh_notebook(source)

@@ -35,6 +35,29 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextmanager
+def single_precision() -> Iterator[None]:
+    """Create float32 tensors inside the block, or the function, whatever a user's default is.
+
+    >>> import torch
+    >>> torch.set_default_dtype(torch.float64)
+    >>> with single_precision():
+    ...     torch.zeros(1).dtype
+    torch.float32
+    >>> torch.get_default_dtype()
+    torch.float64
+    >>> torch.set_default_dtype(torch.float32)
+    """
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 def keep_freed_memory() -> None:
     """Let glibc keep freed memory for the next step; where there is no glibc, do nothing.
 

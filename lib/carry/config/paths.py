@@ -81,6 +81,18 @@ def display_path(path: Path) -> str:
     return Path(path).resolve().relative_to(ROOT).as_posix()
 
 
+def socket_folder() -> str:
+    """Return the folder of temporary files, or /tmp if its name is too long for sockets.
+
+    Systems refuse a socket whose path has more than 103 or 107 letters.
+
+    >>> len(socket_folder()) <= 60
+    True
+    """
+    folder = tempfile.gettempdir()
+    return folder if len(folder) <= 60 else "/tmp"
+
+
 def write_file(path: Path, content: str | bytes) -> None:
     """Write a text or bytes by `write_atomically`."""
     with write_atomically(path) as draft:

@@ -16,6 +16,7 @@ from carry.experiments.resolve import load_run, make_run
 from carry.experiments.run import Run
 from carry.models.identity import identify, list_settings
 from carry.models.system import System
+from carry.processes import single_precision
 from carry.training import checkpoint
 from carry.training.jobs import find_trained
 from carry.training.loop import choose_device
@@ -70,6 +71,7 @@ def load_committed(row: str, seed: int = 0) -> System:
     return restore_system(path, load_run(row), seed, "cpu")
 
 
+@single_precision()
 def restore_system(
     path: Path, run: Run, seed: int, device: str | torch.device | None = None
 ) -> System:

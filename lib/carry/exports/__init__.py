@@ -23,6 +23,7 @@ from carry.config.settings import SettingsError, describe
 from carry.experiments.resolve import make_run
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
+from carry.processes import single_precision
 from carry.training import checkpoint
 
 CARD, CONFIG, WEIGHTS = "README.md", "config.json", "model.safetensors"
@@ -49,6 +50,7 @@ def write_model(system: System, folder: str | Path) -> None:
     paths.write_file(folder / CONFIG, json.dumps(config, indent=2) + "\n")
 
 
+@single_precision()
 def load_exported(folder: str | Path, device: str | torch.device = "cpu") -> System:
     """Return the model in a folder that `carry export` wrote.
 

@@ -15,10 +15,11 @@ import re
 import signal
 import socket
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import spawn
+from multiprocessing import spawn, util
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ import distributed
 import torch
 import tqdm
 
+from carry.config import paths
 from carry.config.settings import SettingsError, describe
 from carry.jobs import store
 from carry.jobs.store import Job
@@ -191,12 +193,22 @@ def _start_local_cluster(jobs: int) -> Iterator[Any]:
     # Two schedulers would compete for Dask's usual port, which also other machines could reach.
     local = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}
     scheduler = {"cls": distributed.Scheduler, "options": local}
+    _place_sockets()
     with (
         _leave_out_script(),
         dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
         distributed.SpecCluster(workers, scheduler, silence_logs=logging.ERROR) as cluster,
     ):
         yield cluster
+
+
+def _place_sockets() -> None:
+    """Let processes meet where the names of sockets are short enough, whatever TMPDIR is."""
+    before, tempfile.tempdir = tempfile.tempdir, paths.socket_folder()
+    try:
+        util.get_temp_dir()  # which remembers its first answer
+    finally:
+        tempfile.tempdir = before
 
 
 @contextlib.contextmanager

@@ -27,7 +27,7 @@ import torch
 from carry import fingerprint
 from carry.config import paths
 from carry.config.settings import SettingsError
-from carry.processes import one_thread
+from carry.processes import one_thread, single_precision
 
 DONE, CHECKPOINTS = "done.json", "checkpoints"
 MISSING = "has no result"
@@ -130,7 +130,7 @@ def _work(report: Callable[..., None], job: Job, place: Path) -> dict[str, Any]:
 
     commit = fingerprint.find_commit()  # before the files can change
     wall, core = time.monotonic(), time.process_time()
-    with one_thread():
+    with one_thread(), single_precision():
         job.work(report_share, place, *job.arguments)
     gpu = torch.cuda.is_initialized()
     return {

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from carry.config import paths
+from carry.config.notebooks import STAGES, find_notebooks
 from carry.config.settings import SettingsError
-
-STAGES = "pipeline"  # the folder of notebooks that are stages, without figures
 
 
 class FigureEntry(NamedTuple):
@@ -58,14 +57,9 @@ def name_command(notebook: str) -> str:
 
 
 def find_figure_notebooks(root: Path | None = None) -> dict[str, Path]:
-    """Return the notebooks that are no stages by name, with their folder."""
-    folder = (root or paths.ROOT) / "notebooks"
-    files = [*folder.glob("[!.]*.ipynb"), *folder.glob("[!.]*/[!.]*.ipynb")]
-    return {
-        path.relative_to(folder).with_suffix("").as_posix(): path
-        for path in sorted(files)
-        if path.parent.name != STAGES
-    }
+    """Return the notebooks of the project that are no stages by name, with their folder."""
+    notebooks = find_notebooks(root)
+    return {name: path for name, path in notebooks.items() if not name.startswith(f"{STAGES}/")}
 
 
 def read_question(path: Path) -> str:

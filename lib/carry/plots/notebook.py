@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,6 +12,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from IPython import get_ipython
 from IPython.display import Markdown, display
 from matplotlib.figure import Figure
 from seaborn.axisgrid import Grid
@@ -66,10 +69,12 @@ class Notebook:
         caption: str,
         answers: Sequence[str] = (),
     ) -> None:
-        """Show a figure with its caption and origin, and save it with its caption and numbers.
+        """Show a figure with its caption and origin; where `carry figures` runs the notebook, save it.
 
-        It writes NAME.svg, NAME.parquet and NAME.json, which `carry.plots.index` lists. Without a
-        figure, it writes NAME.json alone: rows without results have a figure that is not drawn.
+        It then writes NAME.svg, NAME.parquet with the figure's numbers, and NAME.json, which
+        `carry.plots.index` lists. Without a figure, it writes NAME.json alone: rows without results
+        have a figure that is not drawn. In JupyterLab, and in a copy of a notebook, it saves
+        nothing, so that a trial does not replace a figure of the project.
 
         Args:
             figure: a figure of matplotlib, or a grid of seaborn.
@@ -87,14 +92,19 @@ class Notebook:
         self.shown = list(dict.fromkeys([*self.shown, name]))
         entry = {"notebook": self.name, "number": self.shown.index(name) + 1, "name": name}
         entry |= {"title": " ".join(title.split()), "caption": caption, "answers": list(answers)}
-        text = json.dumps(entry, indent=2, ensure_ascii=False)
-        paths.write_file(self.folder / f"{name}.json", text + "\n")
+        is_saved = os.environ.get("CARRY_NOTEBOOK") == self.name  # see `carry.runs.notebooks`
+        if is_saved:
+            text = json.dumps(entry, indent=2, ensure_ascii=False)
+            paths.write_file(self.folder / f"{name}.json", text + "\n")
         if figure is None:
             return
         figure = figure.figure if isinstance(figure, Grid) else figure
-        svg = style.save_figure(figure, name, table, self.folder)
-        svg = svg.relative_to(paths.REPORTS.parent).as_posix()
+        if is_saved:
+            style.save_figure(figure, name, table, self.folder)
+        else:  # laid out alike, so that the picture below has the same bytes
+            figure.savefig(io.BytesIO(), format="svg", bbox_inches="tight")
         # Not the commit itself, or the outputs of a notebook would change with each.
+        svg = (self.folder / f"{name}.svg").relative_to(paths.REPORTS.parent).as_posix()
         origin = f"`{index.name_command(self.name)}` draws it; `git log -1 {svg}` has its commit."
         display(figure, Markdown(f"{caption}\n\n{origin}"), metadata={"figure": name})
         plt.close(figure)
@@ -107,12 +117,15 @@ class Notebook:
 def open_notebook(name: str) -> Notebook:
     """Set the style of figures, and return what the cells of a figure notebook share.
 
-    A cell shows no figure by itself, but by `Notebook.show` or `plt.show`.
+    A cell shows no figure by itself, but by `Notebook.show` or `plt.show`. Neither a matplotlibrc
+    nor a backend of the user's (MPLBACKEND) counts: pictures are part of the notebook.
 
     Args:
         name: the name of the notebook, with its folder: "mcleish2024/how_far".
     """
-    matplotlib.rcParams.update(style.MATPLOTLIB_SETTINGS)
+    if shell := get_ipython():
+        shell.run_line_magic("matplotlib", "inline")
+    style.set_style()
     plt.switch_backend(matplotlib.get_backend())  # else its first figure makes it interactive
     plt.ioff()
     pd.set_option("display.width", 130, "display.max_columns", 20, "display.max_colwidth", None)

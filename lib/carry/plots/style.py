@@ -93,6 +93,12 @@ NO_DIFFERENCE = 1e-12  # a drawn number below is 0: 1 minus a sum of shares can 
 README_FIGURES = ("accuracy",)  # as PNG too, since README.md shows it
 
 
+def set_style(**more: Any) -> None:
+    """Set the style of figures, and more settings of matplotlib, whatever a matplotlibrc says."""
+    matplotlib.rcdefaults()
+    matplotlib.rcParams.update({**MATPLOTLIB_SETTINGS, **more})
+
+
 def choose_color(row: str) -> str:
     """Return the colour of a row, from its settings.
 
@@ -212,7 +218,8 @@ def save_figure(figure: Figure, name: str, table: pd.DataFrame, folder: Path) ->
     The bytes depend on figure and table alone: the files have no date, version or random name.
     """
     svg = Path(folder) / f"{name}.svg"
-    with matplotlib.rc_context({**MATPLOTLIB_SETTINGS, **FILE_SETTINGS}):
+    with matplotlib.rc_context():
+        set_style(**FILE_SETTINGS)
         with paths.write_atomically(svg) as draft:
             figure.savefig(draft, bbox_inches="tight", metadata=NO_METADATA)
             draft.write_text(shorten_svg(draft.read_text(encoding="utf-8")), encoding="utf-8")
