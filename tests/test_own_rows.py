@@ -130,6 +130,10 @@ REFUSED = {
     "rows: {a: {like: }}": "params.yaml.rows.a.like: None is unknown",
     "rows: {a: {study: [x]}}": "params.yaml.rows.a.study: ['x'] is not a name",
     "rows: {a: {label: 3}}": "params.yaml.rows.a.label: 3 does not fit, expected string",
+    "rows: {a: {label: ''}}":
+        "params.yaml.rows.a.label: '' does not fit, expected one line of 1 to 60 characters",
+    "rows: {a: {task: {name: modular_addition}}}":
+        "params.yaml.rows.a.evaluation.problem_set: 'modular_addition' is unknown, did you mean",
     "rows: {a: {trainning: {}}}":
         "params.yaml.rows.a: 'trainning' is unknown, did you mean 'training'",
     "rows: {a: {name: b}}": "params.yaml.rows.a: 'name' is unknown",

@@ -86,6 +86,17 @@ def check_name(name: object, where: str) -> None:
         )
 
 
+def match_words(pattern: str, expected: str) -> pydantic.AfterValidator:
+    """Return a validator of a text that refuses another one with what is `expected`, in words."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{describe(text)} does not fit, expected {expected}")
+        return text
+
+    return pydantic.AfterValidator(check)
+
+
 class Settings(pydantic.BaseModel):
     """Typed settings: frozen and strict; an unknown key is an error and floats are finite.
 

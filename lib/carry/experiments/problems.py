@@ -1,7 +1,7 @@
 """Problem sets: the problems on which rows are scored, and the data sets that some train on.
 
 A run uses the set with the name of its task, unless its settings name another one; its `evaluation`
-selects problems from it. A task without a set has problems of equal lengths (`EQUAL`).
+selects problems from it. A task that no set has is scored on problems of equal lengths (`EQUAL`).
 """
 
 from __future__ import annotations
@@ -191,9 +191,11 @@ def find_problem_set(name: str, scale: str = "laptop", where: str = "problems") 
     """
     if name not in SETS:  # in a worker, which has only a run
         load_rows()
-    tasks = {task: dict(task=dict(name=task), **EQUAL) for task in list_modules("carry.tasks")}
-    check_known(name, tasks | SETS, where)
-    chosen = (tasks | SETS)[name]
+    asked = {settings.get("task", {}).get("name") for settings in SETS.values()}
+    others = {*list_modules("carry.tasks")} - asked
+    sets = {task: dict(task=dict(name=task), **EQUAL) for task in others} | SETS
+    check_known(name, sets, where)
+    chosen = sets[name]
     settings = {key: value for key, value in chosen.items() if key not in SCALES}
     settings = merge(dict(stream=name, task=dict(name="addition")), settings)
     return ProblemSet.parse(merge(settings, chosen.get(scale, {})), f"problems.{name}")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import pydantic
 from pydantic import Field
 
-from carry.config.settings import Settings, SettingsError, describe
+from carry.config.settings import Settings, SettingsError, describe, match_words
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 ShareBelowOne = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -175,7 +175,7 @@ class Run(Settings):
     study: str = "mine"
     scale: str = "laptop"
     # Shown in figures and tables in place of the name.
-    label: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\n]*$")] | None = None
+    label: Annotated[str, match_words(r".{1,60}", "one line of 1 to 60 characters")] | None = None
     seeds: Annotated[int, Field(ge=1, le=10**5)] = 3  # the fewest with a median and a range
     analyses: list[str] = []
     certify: bool = False
