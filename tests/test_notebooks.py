@@ -12,10 +12,10 @@ from carry.claims.verdicts import VERDICTS
 from carry.config import paths
 from carry.experiments.resolve import list_rows
 from carry.plots import index
-from carry.runs.notebooks import find_notebook, find_notebooks
+from carry.runs.notebooks import UNDRAWN, find_notebook, find_notebooks
 
 LONGEST = 15  # lines of a cell
-FIGURES = [name for name in index.find_figure_notebooks() if name not in ("index", "tour")]
+FIGURES = [name for name in index.find_figure_notebooks() if name not in UNDRAWN]
 NOTEBOOKS = list(find_notebooks().values())
 MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|mnt)/|[A-Z]:\\)")
 # "a and b hold" is the plural of a verdict.
@@ -84,6 +84,9 @@ def test_it_shows_no_machine_path_and_no_time(notebook):
 
 
 def test_it_defines_nothing(notebook):
+    """But one class, in the notebook that says how to write it."""
+    if "own position scheme" in notebook.cells[0].source:
+        return
     for cell in code_cells(notebook):
         for node in ast.walk(ast.parse(python(cell.source))):
             assert not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)

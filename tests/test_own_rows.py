@@ -1,15 +1,24 @@
 """A row of `rows` in params.yaml is a row like others; what does not fit is refused in one line."""
 
+import importlib
+import json
+import re
+import sys
+
 import pandas as pd
 import pytest
 
-from carry import cli, results
+from carry import cli, positions, results
 from carry.config import params, paths
+from carry.config.settings import SettingsError
 from carry.data import problem_sets
-from carry.experiments import load_rows
+from carry.experiments import load_rows, resolve
+from carry.experiments.base import BASE, merge
 from carry.experiments.problems import SETS, find_problem_set
 from carry.experiments.resolve import list_rows, load_run
 from carry.runs import run
+from carry.training.jobs import list_training_jobs
+from carry.training.loop import Trainer
 
 TINY = """
 rows:
@@ -162,3 +171,41 @@ def test_an_entry_that_does_not_fit_is_refused_before_any_work(write, capsys, te
     assert code == 2 and out == "" and error.count("\n") == 1, error
     assert REFUSED[text] in error
     assert not paths.STORE.exists()
+
+
+CELLS = json.loads((paths.ROOT / "notebooks" / "try_your_own.ipynb").read_text(encoding="utf-8"))
+SOURCES = ["".join(cell["source"]) for cell in CELLS["cells"]]
+
+
+@pytest.fixture
+def columns(tmp_path, monkeypatch):
+    """Save the scheme of the notebook as a file, as it says."""
+    (source,) = (source for source in SOURCES if "class Columns" in source)
+    (tmp_path / "columns.py").write_text(source, encoding="utf-8")
+    monkeypatch.setattr(positions, "__path__", [*positions.__path__, str(tmp_path)])
+    yield importlib.import_module("carry.positions.columns").Columns
+    del sys.modules["carry.positions.columns"]
+
+
+def test_the_row_of_the_notebook_is_the_one_that_it_trains(write, columns):
+    (entry,) = re.findall(r"```yaml\n(.*?)```", "\n".join(SOURCES), re.DOTALL)
+    write(entry)
+    run.check_runs([load_run("my_row")])
+    (cell,) = (source for source in SOURCES if source.startswith("settings = {"))
+    names = {"steps": 300, "Columns": columns}
+    exec(cell.partition("systems =")[0], names)
+    trained = {**names["settings"], "positions": [names["own"] | {"ids": "columns"}]}
+    same = resolve.make_run(merge(BASE, trained), "my_row")
+    row = load_run("my_row")
+    assert (row.positions, row.model, row.evaluation) == (
+        same.positions, same.model, same.evaluation)  # fmt: skip
+    assert row.training == same.training
+
+
+def test_a_class_is_trained_by_a_trainer_and_refused_by_the_store(columns):
+    positions = [{"ids": columns, "encoding": "relative", "window": [0, 1]}]
+    training = {"steps": 2, "batch": 4, "score_problems": 4}
+    given = resolve.make_run({"positions": positions, "training": training})
+    assert Trainer(given, 0, None).train().step == 2
+    with pytest.raises(SettingsError, match="^runs.mine.positions.0.ids: Columns is a class"):
+        list_training_jobs(given)

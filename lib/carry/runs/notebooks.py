@@ -20,6 +20,7 @@ from carry import processes
 from carry.config import params, paths
 from carry.config.settings import SettingsError, check_known
 
+UNDRAWN = {"pipeline", "tour", "index", "try_your_own"}  # notebooks whose figures no stage draws
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
@@ -47,7 +48,7 @@ def list_notebooks(work: str) -> list[str]:
     (['overview'], 6)
     """
     notebooks = find_notebooks()
-    works = {name.rpartition("/")[0] or name for name in notebooks} - {"pipeline", "tour", "index"}
+    works = {name.rpartition("/")[0] or name for name in notebooks} - UNDRAWN
     check_known(work, works, "figures")
     return [name for name in notebooks if (name.rpartition("/")[0] or name) == work]
 
