@@ -243,7 +243,8 @@ def run_rows(
         missing = _list_missing(run, seeds)
         if not missing and seeds is None:
             _finish(run)
-        state = f"missing: {', '.join(map(str, missing))}" if missing else "all seeds"
+        done = "all seeds" if seeds is None else _name_seeds(seeds)
+        state = f"missing: {', '.join(map(str, missing))}" if missing else done
         print(f"{run.name}: {state} in {paths.display_path(paths.results_folder(run.study))}")
 
 
@@ -294,8 +295,11 @@ def _train_and_score(batch: Sequence[tuple[Run, list[int]]], end: float | None) 
         if end and end - time.time() < LEAST_SECONDS:
             return
         cells = _score([run], seeds, run.name)["cells"]
-        names = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
-        print(f"{run.name}: {names}: {describe_accuracy(cells, run)}", flush=True)
+        print(f"{run.name}: {_name_seeds(seeds)}: {describe_accuracy(cells, run)}", flush=True)
+
+
+def _name_seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
 
 def describe_accuracy(cells: pd.DataFrame, run: Run) -> str:
