@@ -174,17 +174,17 @@ certify: true
 # The rest of params.yaml.
 PARAMS = """
 train: {test: all}
-    study: 'test' is unknown, did you mean 'tests'
+    params.yaml.train: 'test' is unknown, did you mean 'tests'
 train: {tests: [mein]}
-    train.tests: 'mein' is unknown, did you mean 'mine'
+    params.yaml.train.tests: 'mein' is unknown, did you mean 'mine'
 train: {tests: [theirs]}
-    train.tests: 'theirs' is unknown, expected one of mine, yours
+    params.yaml.train.tests: 'theirs' is unknown, expected one of mine, yours
 train: {tests: some}
     params.yaml.train.tests: 'some' does not fit, expected 'all' or list
 train: {}
     params.yaml.train: {} does not fit, expected a dictionary with at least 1 item
 train: {others: all}, scale: smoke
-    train.others: no row has the scale 'smoke'; expected one
+    params.yaml.train.others: no row has the scale 'smoke'; expected one of laptop, paper
 override: {mien: {}}
     override: 'mien' is unknown, did you mean 'mine'
 train: {tests: [mine]}, override: {theirs: {training: {stpes: 1}}}

@@ -487,7 +487,7 @@ BAD = {
     "no cells": ({**GOOD, "measure": {**NOPE, "where": {}}}, "expected a set, a region, digits"),
     "code as condition": (
         {**GOOD, "holds_if": "__import__('os')"},
-        "does not fit, expected string should match pattern",
+        "claims.mine.holds_if: \"__import__('os')\" does not fit, expected a sign and a number, as",
     ),
     "a threshold in percent": ({**GOOD, "holds_if": ">= 99"}, "threshold from 0 to 1 in holds_if"),
     "two rows that are compared with nothing": (

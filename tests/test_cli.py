@@ -73,9 +73,13 @@ REFUSED = {
     "show addition_nop": "row: 'addition_nop' is unknown, did you mean 'addition_nope'",
     "show addition_nope --against smok": "scale: 'smok' is unknown, did you mean 'smoke'",
     "show sorting_fire --scale long": "sorting_fire: scale: 'long' is unknown",
+    "show addition_injection": "row: 'addition_injection' is a study; expected one of its rows: "
+    "addition_abacus_looped_2_layers, addition_abacus_looped_2_layers_entrance",
+    "ask 1+2 --row small_models": "row: 'small_models' is a study; expected one of its rows: ",
     "run addition_nop": "is unknown, did you mean 'addition_nope'",
     "run addition_scheme": "is unknown, did you mean 'addition_schemes'",
-    "run one_pass --scale long": "run: no row of 'one_pass' has the scale 'long'",
+    "run one_pass --scale long": "run: no row of 'one_pass' has the scale 'long'; "
+    "expected one of laptop",
     "run addition_nope --seed 99": "addition_nope: no seed 99; expected 0 to 5",
     "run addition_nope --minutes 0": "'0' is no such time; expected more than 1",
     "run addition_nope --minutes 1": "'1' is no such time; expected more than 1",

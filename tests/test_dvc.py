@@ -20,6 +20,7 @@ CHANGES = [
     "seeds=3",
     "train.addition_schemes=all",
     "+override.addition_nope.training.steps=500",
+    "+rows.my_row.training.steps=500",
 ]
 
 
@@ -35,9 +36,10 @@ def test_an_experiment_changes_its_setting_alone(change, tmp_path):
     assert {key: after[key] for key in after if key != section} == {
         key: before[key] for key in before if key != section
     }
-    lines = difflib.unified_diff((ROOT / "params.yaml").read_text().splitlines(),
-                                 path.read_text().splitlines(), n=0, lineterm="")  # fmt: skip
+    lines = [*difflib.unified_diff((ROOT / "params.yaml").read_text().splitlines(),
+                                   path.read_text().splitlines(), n=0, lineterm="")]  # fmt: skip
     assert sum(line[0] in "+-" for line in lines) <= 15
+    assert not any(line.startswith("-#") for line in lines), "DVC drops a comment below a list"
 
 
 def test_lock_is_written_by_dvc(tmp_path):

@@ -15,7 +15,8 @@ from carry.config import paths
 paths.STORE = Path("store").absolute()
 with open("runs.txt", "a") as file:
     file.write("run ")
-runpy.run_path({str(FILE)!r})["main"](steps=4, seeds=1).to_csv("scores.csv")
+main = runpy.run_path({str(FILE)!r})["main"]
+main(steps=4, seeds=1, picture=Path("two_schemes.png")).to_csv("scores.csv")
 """
 
 

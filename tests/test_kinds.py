@@ -251,7 +251,9 @@ def test_a_damaged_entry_is_named(notebook, tmp_path):
     whole = entry.read_text()
     for damaged in ("<<<<<<< HEAD\n" + whole, "[]", '{"name": "x"}', whole.replace("title", "t")):
         entry.write_text(damaged)
-        with pytest.raises(SettingsError, match=r"x\.json: damaged .* `carry figures` writes"):
+        with pytest.raises(
+            SettingsError, match=r"^reports/figures/\S+/x\.json: damaged .* `carry figures` writes"
+        ):
             index.list_figures(tmp_path)
 
 

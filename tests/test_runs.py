@@ -56,9 +56,10 @@ def test_results_are_added_with_their_settings_and_nothing_runs_twice(home, caps
     assert count() == 2 and read("runs").equals(before)
 
 
-def test_a_default_a_name_and_a_label_make_no_other_run(home):
+def test_a_default_a_name_and_a_label_make_no_other_run(home, capsys):
     use, count = home
     run.run_rows(["mine"], seeds=[0])
+    assert capsys.readouterr().out.endswith("mine: seed 0 in reports/results/tests\n")
     use(row("mine", "tests", "Other words", **merge(TINY, dict(training=dict(clip=1.0)))),
         row("yours", "others", **TINY))  # fmt: skip
     run.run_rows(["mine", "yours"], seeds=[0])
@@ -113,6 +114,16 @@ def test_a_stage_trains_the_seeds_that_params_say_and_keeps_the_others(home, mon
     assert [path.name for path in (paths.ROOT / "data/trained/mine").iterdir()] == [
         "seed_0.safetensors"
     ]
+
+
+def test_lengths_between_trained_ones_are_printed_by_themselves():
+    equal = resolve.load_run("addition_equal_learned_gap")
+    assert equal.trained_lengths() == [1, 2, 3, 4, 7]
+    sizes = [4, 5, 7, 8]
+    cells = pd.DataFrame({"row": equal.name, "start": "1", "set": "equal", "i": sizes, "j": sizes,
+                          "trained": 7, "n": 10, "exact": [10, 2, 10, 1]})  # fmt: skip
+    printed = run.describe_accuracy(cells, equal)
+    assert printed == "in distribution 100%, interpolation 20.0%, extrapolation 10.0%"
 
 
 def test_names_are_refused_before_any_work(home):

@@ -255,12 +255,13 @@ def print_rows(scale: str) -> None:
 def show_row(row: str, scale: str, against: str | None = None) -> None:
     """Print all settings of a row, or those that differ at another scale."""
     from carry.departures import list_departures
-    from carry.experiments.resolve import load_run
+    from carry.experiments.resolve import load_run, name_place
     from carry.models.identity import list_settings
     from carry.models.system import System
 
     run = load_run(row, scale)
-    System(run, device="meta")  # refuses parts that do not fit each other
+    with name_place(row):
+        System(run, device="meta")  # refuses parts that do not fit each other
     if against is not None:
         _print_departures(list_departures(row, scale, against), against)
         return

@@ -10,7 +10,13 @@ from pydantic import Field, model_validator
 
 from carry import results
 from carry.config import paths
-from carry.config.settings import Settings, SettingsError, check_known, suggest_name
+from carry.config.settings import (
+    Settings,
+    SettingsError,
+    check_known,
+    match_words,
+    suggest_name,
+)
 from carry.config.yaml_files import read_yaml
 from carry.experiments import load_rows
 from carry.experiments.run import Pair
@@ -26,6 +32,7 @@ STARTS = ("1", "all")  # protocols of the first id; 1 is the papers'
 # correct tokens before it (for parity with steps, this is the answer).
 COUNTS = Literal["exact", "first_right", "last_right"]
 CONDITION = r"(>=|>|<=|<)\s*(-?\d+(?:\.\d+)?)"
+Condition = Annotated[str, match_words(f"({CONDITION})?", "a sign and a number, as '>= 0.99'")]
 ADDED_COLUMN = "beyond"  # of analysis tables, see `AnalysisMeasure`
 
 
@@ -152,7 +159,9 @@ class Claim(Settings):
     circuits: RandomCircuits | None = None
     thesis_runs: ThesisRuns | None = None
     compare: Comparison | None = None
-    holds_if: Annotated[str, Field(pattern=f"^({CONDITION})?$")] = ""
+    holds_if: Annotated[
+        str, match_words(f"({CONDITION})?", "a sign and a number, as '>= 0.99'")
+    ] = ""
     margin: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
     ungated: str = ""
     interim_tests: Annotated[int, Field(ge=0)] = 0

@@ -14,9 +14,10 @@ from carry.config.yaml_files import read_yaml
 class Params(Settings):
     """The settings of params.yaml; the file explains them."""
 
-    scale: Literal["laptop", "smoke", "gpu", "paper"] = "laptop"
+    scale: Literal["laptop", "long", "smoke", "gpu", "paper"] = "laptop"
     seeds: Annotated[int, Field(ge=1)] | None = None
     train: Annotated[dict[str, Literal["all"] | list[str]], Field(min_length=1)] = {}
+    rows: dict[str, dict[str, Any]] = {}
     override: dict[str, dict[str, Any]] = {}
 
 

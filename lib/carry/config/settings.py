@@ -103,13 +103,24 @@ to 34
         )
 
 
-def check_name(name: str, where: str) -> None:
+def check_name(name: object, where: str) -> None:
     """Refuse a name that cannot be part of a path and of a shell command."""
-    if not re.fullmatch(r"[A-Za-z0-9_]{1,100}", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_]{1,100}", name):
         raise SettingsError(
             f"{where}: {describe(name)} is not a name; expected 1 to 100 characters: letters, "
             "digits and _"
         )
+
+
+def match_words(pattern: str, expected: str) -> pydantic.AfterValidator:
+    """Return a validator of a text that refuses another one with what is `expected`, in words."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(f"{describe(text)} does not fit, expected {expected}")
+        return text
+
+    return pydantic.AfterValidator(check)
 
 
 class Settings(pydantic.BaseModel):
@@ -209,13 +220,15 @@ def list_modules(package: str) -> list[str]:
 
 
 def choose_class(package: str, base: type, name: Any, where: str) -> type:
-    """Return the subclass of `base` in the module `name` of a package.
+    """Return the subclass of `base` in the module `name` of a package, or `name` if it is one.
 
     No other module is imported, so that a run depends only on the modules that it names.
 
     Raises:
         SettingsError: for an unknown name; names the most similar.
     """
+    if isinstance(name, type) and issubclass(name, base):  # of a notebook, to be tried
+        return name
     check_known(name, list_modules(package), where)
     module = f"{package}.{name}"
     for value in vars(importlib.import_module(module)).values():

@@ -1,7 +1,7 @@
 """Problem sets: the problems on which rows are scored, and the data sets that some train on.
 
 A run uses the set with the name of its task, unless its settings name another one; its `evaluation`
-selects problems from it.
+selects problems from it. A task that no set has is scored on problems of equal lengths (`EQUAL`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import pydantic
 from pydantic import Field
 
-from carry.config.settings import check_known
+from carry.config.settings import check_known, list_modules
 from carry.experiments import load_rows
 from carry.experiments.base import SCALES, merge
 from carry.experiments.run import Count, CountedSizes, DataSet
@@ -66,7 +66,8 @@ def numbers(most: int, *others: int) -> list[int]:
 
 LARGE = dict(grid=100, equal=100, longest=160,
              far=far(500, 200) + far(200, 500) + far(1000, 1000))
-SMALL_GRID = dict(grid=15, each=4, equal=20, longest=30)
+EQUAL = dict(equal=20, longest=30)
+SMALL_GRID = dict(grid=15, each=4, **EQUAL)
 SIX = dict(grid=6, each=12, equal=40)
 TEN_NUMBERS = (20, 30, (10, 30), (30, 10))
 RANDOM_LENGTHS = dict(name="sorting", numbers="uniform_lengths")
@@ -98,8 +99,8 @@ SETS: dict[str, dict[str, Any]] = dict(
     addition_base_2=dict(task=dict(name="addition", radix=2), **SMALL_GRID),
     addition_base_16=dict(task=dict(name="addition", radix=16), **SMALL_GRID),
     addition_base_60=dict(task=dict(name="addition", radix=60), **SMALL_GRID),
-    increment=dict(task=dict(name="increment"), equal=20, longest=30),
-    decrement=dict(task=dict(name="increment", down=True), equal=20, longest=30),
+    increment=dict(task=dict(name="increment"), **EQUAL),
+    decrement=dict(task=dict(name="increment", down=True), **EQUAL),
     subtraction=dict(task=dict(name="subtraction"), **SMALL_GRID),
     comparison=dict(task=dict(name="comparison"), **SMALL_GRID),
     calculator=dict(task=dict(name="calculator"), **SIX),
@@ -132,8 +133,8 @@ SETS: dict[str, dict[str, Any]] = dict(
         each=100, equal=20, far=far(300, 30)),
     parity=dict(task=dict(name="parity"), equal=20, longest=100, smoke=dict(equal=4, longest=12),
                 gpu=dict(equal=1000), paper=dict(equal=10000)),
-    copying=dict(task=dict(name="copying"), equal=20, longest=30),
-    reversing=dict(task=dict(name="reversing"), equal=20, longest=30),
+    copying=dict(task=dict(name="copying"), **EQUAL),
+    reversing=dict(task=dict(name="reversing"), **EQUAL),
     noisy_majority=dict(
         task=dict(name="noisy_majority"),
         ranges=dict(validation=[101, 150, 1500], test=[151, 200, 1500]),
@@ -190,7 +191,11 @@ def find_problem_set(name: str, scale: str = "laptop", where: str = "problems") 
     """
     if name not in SETS:  # in a worker, which has only a run
         load_rows()
-    check_known(name, SETS, where)
-    settings = {key: value for key, value in SETS[name].items() if key not in SCALES}
+    asked = {settings.get("task", {}).get("name") for settings in SETS.values()}
+    others = {*list_modules("carry.tasks")} - asked
+    sets = {task: dict(task=dict(name=task), **EQUAL) for task in others} | SETS
+    check_known(name, sets, where)
+    chosen = sets[name]
+    settings = {key: value for key, value in chosen.items() if key not in SCALES}
     settings = merge(dict(stream=name, task=dict(name="addition")), settings)
-    return ProblemSet.parse(merge(settings, SETS[name].get(scale, {})), f"problems.{name}")
+    return ProblemSet.parse(merge(settings, chosen.get(scale, {})), f"problems.{name}")

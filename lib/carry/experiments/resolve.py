@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from carry.config import params
-from carry.config.settings import SettingsError, check_known, check_name, describe
-from carry.experiments import load_rows
-from carry.experiments.base import Row, merge
+from carry.config.settings import MOST_NAMES, SettingsError, check_known, check_name, describe
+from carry.experiments import load_rows, own
+from carry.experiments.base import SCALES, Row, merge
 from carry.experiments.problems import find_problem_set
 from carry.experiments.run import DataSet, Evaluation, Run, Training
 
@@ -16,10 +18,15 @@ def find_row(name: str) -> Row:
     """Return a row.
 
     Raises:
-        SettingsError: for an unknown name; names the nearest.
+        SettingsError: for an unknown name; names the nearest, or the rows of a study.
     """
-    check_known(name, load_rows(), "row")
-    return load_rows()[name]
+    rows = load_rows()
+    if of_study := [row.name for row in rows.values() if row.study == name]:
+        more = len(of_study) - MOST_NAMES
+        listing = ", ".join(of_study[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+        raise SettingsError(f"row: {name!r} is a study; expected one of its rows: {listing}")
+    check_known(name, rows, "row")
+    return rows[name]
 
 
 def list_rows(study: str | None = None, scale: str = "laptop") -> list[str]:
@@ -37,6 +44,28 @@ def list_rows(study: str | None = None, scale: str = "laptop") -> list[str]:
     return [row.name for row in rows if study in (row.study, None) and scale in row.scales]
 
 
+def describe_scales(study: str) -> str:
+    """Return the scales that rows of a study have, as a refusal names them.
+
+    >>> describe_scales("addition_injection")
+    'laptop'
+    """
+    scales = {scale for row in load_rows().values() if row.study == study for scale in row.scales}
+    return ", ".join(scale for scale in SCALES if scale in scales)
+
+
+@contextmanager
+def name_place(row: str) -> Iterator[None]:
+    """Let an error about the settings of a row of params.yaml name their place there."""
+    try:
+        yield
+    except SettingsError as error:
+        text = str(error)
+        if row not in params.load_params().rows or not text.startswith(f"runs.{row}"):
+            raise
+        raise SettingsError(f"{own.PLACE}{text.removeprefix('runs')}") from None
+
+
 def load_run(name: str, scale: str = "laptop") -> Run:
     """Return the run of a row at a scale, with the settings that params.yaml overrides.
 
@@ -49,7 +78,8 @@ def load_run(name: str, scale: str = "laptop") -> Run:
         check_known(other, load_rows(), "params.yaml.override")
     check_known(scale, row.scales, f"{name}: scale")
     settings = merge(row.resolve(scale), override.get(name, {}))
-    return make_run(settings, name, study=row.study, scale=scale, label=row.label)
+    with name_place(name):
+        return make_run(settings, name, study=row.study, scale=scale, label=row.label)
 
 
 def make_run(settings: Any, name: str = "mine", **labels: Any) -> Run:

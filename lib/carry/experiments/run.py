@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NoReturn
 import pydantic
 from pydantic import Field
 
-from carry.config.settings import Settings, describe
+from carry.config.settings import Settings, SettingsError, describe, match_words
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 ShareBelowOne = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -175,7 +175,7 @@ class Run(Settings):
     study: str = "mine"
     scale: str = "laptop"
     # Shown in figures and tables in place of the name.
-    label: Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[^\n]*$")] | None = None
+    label: Annotated[str, match_words(r".{1,60}", "one line of 1 to 60 characters")] | None = None
     seeds: Annotated[int, Field(ge=1, le=10**5)] = 3  # the fewest with a median and a range
     analyses: list[str] = []
     certify: bool = False
@@ -219,7 +219,18 @@ class Run(Settings):
 
         >>> Run(name="mine").module_names()[0]
         'carry.tasks.addition'
+
+        Raises:
+            SettingsError: for a class in place of a name, which no hash and no worker knows.
         """
+        for index, pair in enumerate(self.positions):
+            for key in ("ids", "encoding"):
+                if isinstance(pair.get(key), type):
+                    raise SettingsError(
+                        f"runs.{self.name}.positions.{index}.{key}: {pair[key].__name__} is a "
+                        "class, which only `Trainer` trains; expected the name of its file in "
+                        f"lib/carry/{'positions' if key == 'ids' else 'models/encodings'}"
+                    )
         names = [
             f"carry.tasks.{self.task.get('name')}",
             f"carry.formats.{self.format.get('name', 'expression')}",

@@ -36,8 +36,9 @@ def list_figures(root: Path | None = None) -> dict[str, FigureEntry]:
         SettingsError: for two figures of one name, and for a damaged entry.
     """
     figures: dict[str, FigureEntry] = {}
-    folder = (root or paths.ROOT) / "reports" / "figures"
-    for entry in sorted(map(_read_entry, folder.rglob("[!.]*.json"))):
+    root = root or paths.ROOT
+    files = (root / "reports" / "figures").rglob("[!.]*.json")
+    for entry in sorted(_read_entry(path, path.relative_to(root).as_posix()) for path in files):
         if entry.name in figures:
             raise SettingsError(
                 f"notebooks/{entry.notebook}: figure {entry.name!r} is in "
@@ -72,14 +73,14 @@ def read_question(path: Path) -> str:
     return "".join(first).splitlines()[0].lstrip("# ").strip()
 
 
-def _read_entry(path: Path) -> FigureEntry:
+def _read_entry(path: Path, where: str) -> FigureEntry:
     try:
         entry = json.loads(path.read_text(encoding="utf-8"))
         pairs = tuple(_split_answer(answer, entry["notebook"]) for answer in entry["answers"])
         return FigureEntry(**{**entry, "answers": pairs})
     except (ValueError, LookupError, TypeError) as error:  # as a conflict of a merge leaves it
         raise SettingsError(
-            f"{path}: damaged ({error}); expected what `carry figures` writes"
+            f"{where}: damaged ({error}); expected what `carry figures` writes"
         ) from None
 
 

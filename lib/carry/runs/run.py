@@ -19,10 +19,10 @@ from carry.config.settings import SettingsError, check_known
 from carry.data import problem_sets
 from carry.evaluation.intervals import format_percent, pool_cells
 from carry.evaluation.jobs import evaluate_runs
-from carry.evaluation.regions import add_region
+from carry.evaluation.regions import add_region, add_unseen_regions
 from carry.evaluation.trained_models import find_weights
 from carry.experiments import load_rows
-from carry.experiments.resolve import list_rows, load_run
+from carry.experiments.resolve import describe_scales, list_rows, load_run, name_place
 from carry.experiments.run import Run
 from carry.jobs import run_jobs, store
 from carry.models.system import System
@@ -48,22 +48,25 @@ def choose_runs(scale: str | None = None) -> list[Run]:
         return [load_run(row, NOTEBOOK) for row in list_rows(scale=NOTEBOOK)]
     chosen = params.load_params()
     runs = [run for study in chosen.train for run in _choose_rows(study, chosen)]
-    # Overridden rows that are not trained: figures read their settings.
-    others = {name: load_rows()[name].scales for name in chosen.override}
+    # Rows of the file that are not trained: figures read their settings.
+    others = {name: load_rows()[name].scales for name in (*chosen.rows, *chosen.override)}
     check_runs([*runs, *(load_run(name, next(iter(of))) for name, of in others.items() if of)])
     return runs
 
 
 def _choose_rows(study: str, chosen: params.Params) -> list[Run]:
     """Return the runs of a study that params.yaml trains."""
+    place = f"params.yaml.train.{study}"
+    check_known(study, {row.study for row in load_rows().values()}, "params.yaml.train")
     every = [row.name for row in load_rows().values() if row.study == study]
     rows = list_rows(study, chosen.scale)
     named = rows if chosen.train[study] == "all" else chosen.train[study]
     for row in named:
-        check_known(row, every, f"params.yaml.train.{study}")
+        check_known(row, every, place)
     runs = [load_run(row, chosen.scale) for row in rows if row in named]
     if not runs:
-        raise SettingsError(f"train.{study}: no row has the scale {chosen.scale!r}; expected one")
+        raise SettingsError(f"{place}: no row has the scale {chosen.scale!r}; expected one of "
+                            f"{describe_scales(study)}")  # fmt: skip
     return [
         run.model_copy(update={"seeds": min(run.seeds, chosen.seeds or run.seeds)}) for run in runs
     ]
@@ -72,12 +75,21 @@ def _choose_rows(study: str, chosen: params.Params) -> list[Run]:
 def check_runs(runs: Sequence[Run]) -> None:
     """Refuse the first run with a setting that does not fit, before any work starts."""
     for run in runs:
-        system = System(run, device="meta")
-        list_training_jobs(run, [])
+        with name_place(run.name):
+            system = System(run, device="meta")
+            list_training_jobs(run, [])
+            _check_problem_set(run)
+            analyses.load_analyses(run)
+            if run.certify:
+                contexts.require_bounded_contexts(system)
+
+
+def _check_problem_set(run: Run) -> None:
+    """Refuse a run without problems on which it is scored, and say where these are written."""
+    try:
         problem_sets.check_problem_set(run)
-        analyses.load_analyses(run)
-        if run.certify:
-            contexts.require_bounded_contexts(system)
+    except SettingsError as error:
+        raise SettingsError(f"{error}; all sets: lib/carry/experiments/problems.py") from None
 
 
 def choose_trained(scale: str | None = None) -> list[Run]:
@@ -231,7 +243,8 @@ def run_rows(
         missing = _list_missing(run, seeds)
         if not missing and seeds is None:
             _finish(run)
-        state = f"missing: {', '.join(map(str, missing))}" if missing else "all seeds"
+        done = "all seeds" if seeds is None else _name_seeds(seeds)
+        state = f"missing: {', '.join(map(str, missing))}" if missing else done
         print(f"{run.name}: {state} in {paths.display_path(paths.results_folder(run.study))}")
 
 
@@ -244,7 +257,7 @@ def find_runs(names: Sequence[str], scale: str) -> Iterator[Run]:
             chosen = list_rows(name, scale)
             if not chosen:
                 raise SettingsError(f"run: no row of {name!r} has the scale {scale!r}; "
-                                    "expected another scale")  # fmt: skip
+                                    f"expected one of {describe_scales(name)}")  # fmt: skip
             yield from (load_run(row, scale) for row in chosen)
         else:
             check_known(name, [*rows, *studies], "run")
@@ -282,19 +295,27 @@ def _train_and_score(batch: Sequence[tuple[Run, list[int]]], end: float | None) 
         if end and end - time.time() < LEAST_SECONDS:
             return
         cells = _score([run], seeds, run.name)["cells"]
-        names = f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
-        print(f"{run.name}: {names}: {describe_accuracy(cells)}", flush=True)
+        print(f"{run.name}: {_name_seeds(seeds)}: {describe_accuracy(cells, run)}", flush=True)
 
 
-def describe_accuracy(cells: pd.DataFrame) -> str:
-    """Return the accuracy in and out of distribution, and at far lengths, from the first start.
+def _name_seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
 
-    >>> cells = pd.DataFrame({"start": "1", "set": ["grid", "far"], "i": [3, 99], "j": [3, 99],
-    ...                       "trained": 5, "n": 20, "exact": [20, 3]})
-    >>> describe_accuracy(cells)
+
+def describe_accuracy(cells: pd.DataFrame, run: Run) -> str:
+    """Return the accuracy of a run in and out of distribution, from the first start.
+
+    The regions are those of `carry.evaluation.regions`.
+
+    >>> cells = pd.DataFrame({"row": "mine", "start": "1", "set": ["grid", "far"], "i": [3, 99],
+    ...                       "j": [3, 99], "trained": 5, "n": 20, "exact": [20, 3]})
+    >>> describe_accuracy(cells, Run(name="mine"))
     'in distribution 100%, far 15.0%'
     """
-    regions = pool_cells(add_region(cells[cells["start"] == cells["start"].iloc[0]]), ["region"])
+    cells = add_region(cells[cells["start"] == cells["start"].iloc[0]])
+    if run.data_set is not None:
+        cells = add_unseen_regions(cells, {run.name: run.trained_lengths()})
+    regions = pool_cells(cells, ["region"])
     shares = regions[["region", "accuracy"]].itertuples(index=False)
     return ", ".join(f"{region} {format_percent(share)}%" for region, share in shares)
 

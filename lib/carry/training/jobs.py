@@ -29,8 +29,8 @@ def list_training_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[tup
     With `batched_seeds` a job trains a group of seeds of the run, also those that nobody asked for.
     """
     seeds = range(run.seeds) if seeds is None else seeds
-    identity = json.dumps(identify(run), sort_keys=True)
     modules = ("carry.training.loop", *run.module_names())
+    identity = json.dumps(identify(run), sort_keys=True)
     cost = count_training_operations(run)
     if not run.training.batched_seeds:
         return [
