@@ -8,7 +8,17 @@ import pytest
 from carry import fingerprint
 
 BASE = ["randomness", "progress", "processes", "fingerprint"]  # at most config is below them
-ORDER = ["experiments", "jobs", "problems", "tasks", "formats", "positions", "data", "models"]
+ORDER = [
+    "experiments",
+    "jobs",
+    "problems",
+    "tasks",
+    "formats",
+    "positions",
+    "ids",
+    "data",
+    "models",
+]
 ORDER = ["config", *ORDER, "labels", "departures", "training", "evaluation", "certificates"]
 ORDER += ["exports", "interpretability", "analyses", "results", "runs", "plots", "claims", "pages"]
 ORDER += ["cli", "__main__"]
