@@ -18,6 +18,9 @@ from carry.experiments.base import SCALES
 
 # Modules that need torch or jupyter are imported by the commands: `carry --help` takes no second.
 
+# Commands that read files of a clone; the others work wherever the library is installed.
+IN_CLONE = ("certify", "export-certificate", "notebook", "figures", "readme", "site", "refresh")
+
 ADDER, CALCULATOR = "addition_relative", "calculator_relative_longhand"  # rows that answer
 
 
@@ -52,6 +55,8 @@ def explain_error(error: BaseException) -> tuple[str, int]:
         )
     if isinstance(error, SettingsError):
         return str(error), 2
+    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("carry"):
+        return f'{error.name}: not installed; expected `pip install "carry[pipeline]"`', 2
     if isinstance(error, OSError):
         name = os.fsdecode(str(error.filename or "a file"))
         reason = error.strerror or text
@@ -64,8 +69,12 @@ def explain_error(error: BaseException) -> tuple[str, int]:
 def run_command(arguments: list[str] | None = None) -> int:
     """Parse the arguments, run the command, and return the exit code."""
     options = vars(make_parser().parse_args(arguments))
-    command = options.pop("run")
-    del options["command"]
+    command, name = options.pop("run"), options.pop("command")
+    if name in IN_CLONE and not paths.is_project(paths.ROOT):
+        raise SettingsError(
+            f"carry {name}: {paths.ROOT} is not in a clone of the project; expected the working "
+            "directory in one"
+        )
     if isinstance(command, str):
         module, function = command.split(":")
         command = getattr(importlib.import_module(module), function)
@@ -196,9 +205,11 @@ def ask_model(
     operands = system.task.parse_question(question)
     first = int(start) if start.removeprefix("-").isdecimal() else start
     ask.check_start(system, first)
-    steps = ask.ask(system, *operands, start=first)
+    steps = ask.write_steps(system, *operands, start=first)
     if trace:
-        print(steps.to_string(index=False))
+        import pandas as pd  # here, because an answer alone needs no pipeline
+
+        print(pd.DataFrame(steps).to_string(index=False))
     elif rows := system.format.describe_rows("".join(steps["predicted"])):
         print(rows)
     print(ask.read_answer(system, steps))
@@ -229,7 +240,6 @@ def _print_table(lines: list[tuple[str, ...]]) -> None:
 
 def show_row(row: str, scale: str, against: str | None = None) -> None:
     """Print all settings of a row, or those that differ at another scale."""
-    from carry.departures import list_departures
     from carry.experiments.resolve import load_run
     from carry.models.identity import list_settings
     from carry.models.system import System
@@ -237,6 +247,8 @@ def show_row(row: str, scale: str, against: str | None = None) -> None:
     run = load_run(row, scale)
     System(run, device="meta")  # refuses parts that do not fit each other
     if against is not None:
+        from carry.departures import list_departures
+
         _print_departures(list_departures(row, scale, against), against)
         return
     lines = [("setting", "value", "")]

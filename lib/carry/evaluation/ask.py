@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import pandas as pd
 import torch
 
 from carry.config.settings import SettingsError, describe
@@ -21,9 +21,8 @@ from carry.training.precision import use_precision
 MAX_DIGITS, MAX_OPERANDS = 10_000, 1_000
 
 
-@torch.inference_mode()
-def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFrame:
-    """Return the tokens that the model writes after a question of its task.
+def ask(system: System, *operands: str | int, start: Start = "all") -> Any:
+    """Return a table of the tokens that the model writes after a question of its task.
 
     Args:
         start: the first id; "all" for the mean of next-token probabilities over all starts; or
@@ -40,6 +39,16 @@ def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFr
     Raises:
         SettingsError: for operands that the model cannot read, and for an invalid start.
     """
+    import pandas as pd  # here, because `write_steps` needs no pipeline
+
+    return pd.DataFrame(write_steps(system, *operands, start=start))
+
+
+@torch.inference_mode()
+def write_steps(
+    system: System, *operands: str | int, start: Start = "all"
+) -> dict[str, list[str | float]]:
+    """Return the columns of the table of `ask`."""
     problem = make_problem(system.task, operands).to(system.device)
     written = system.format.write_open_ended(problem)
     check_ids(system, written, int(problem.lengths.max()), start)
@@ -57,14 +66,12 @@ def ask(system: System, *operands: str | int, start: Start = "all") -> pd.DataFr
     probabilities = logits[:, question_length - 1 : -1].softmax(-1).mean(0)
     target = system.format.write(problem).tokens[0, question_length:].tolist()
     target = [ALPHABET[token] for token in target[:slots]]
-    return pd.DataFrame(
-        {
-            "context": [to_text(tokens[0, : question_length + slot]) for slot in range(slots)],
-            "predicted": [ALPHABET[token] for token in response[0].tolist()],
-            "probability": probabilities.gather(1, response[0, :, None])[:, 0].tolist(),
-            "target": target + [""] * (slots - len(target)),
-        }
-    )
+    return {
+        "context": [to_text(tokens[0, : question_length + slot]) for slot in range(slots)],
+        "predicted": [ALPHABET[token] for token in response[0].tolist()],
+        "probability": probabilities.gather(1, response[0, :, None])[:, 0].tolist(),
+        "target": target + [""] * (slots - len(target)),
+    }
 
 
 def make_problem(task: Task, operands: Sequence[str | int]) -> Problems:
@@ -116,7 +123,7 @@ def check_start(system: System, start: Start) -> None:
         )
 
 
-def read_answer(system: System, steps: pd.DataFrame) -> str:
+def read_answer(system: System, steps: Any) -> str:
     """Return the answer in the steps of `ask`, most significant digit first.
 
     For a task or format whose response is not a number, return the response without its end.
