@@ -179,6 +179,9 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--scale", **scale)
     command.add_argument("--seed", **seed)
     command.add_argument("--to", metavar="FOLDER", help="folder (default: data/exports/ROW/seed_N)")
+    command.add_argument(
+        "--snapshots", action="store_true", help="also write the weights during training"
+    )
 
     command = add("notebook", "carry.runs.notebooks:run_notebook", "execute a notebook as a stage")
     command.add_argument("name")
@@ -292,7 +295,7 @@ def export_certificate(row: str, seed: int, to: str | None) -> None:
     print(folder if to else paths.display_path(folder))
 
 
-def export(row: str, scale: str, seed: int, to: str | None) -> None:
+def export(row: str, scale: str, seed: int, to: str | None, snapshots: bool) -> None:
     """Write the weights, the settings and the model card of one seed of a row to a folder."""
     from carry.evaluation.trained_models import load_seed
     from carry.experiments.resolve import load_run
@@ -300,7 +303,7 @@ def export(row: str, scale: str, seed: int, to: str | None) -> None:
 
     system = load_seed(load_run(row, scale), seed)
     default = paths.ROOT / "data" / "exports" / row / f"seed_{seed}"
-    folder = export_model(system, to or default)
+    folder = export_model(system, to or default, snapshots)
     print(folder if to else paths.display_path(folder))
 
 

@@ -106,8 +106,15 @@ def find_snapshots(run: Run, seed: int) -> Path:
 def load_snapshots(run: Run, seed: int = 0) -> dict[int, dict[str, Tensor]]:
     """Return the weights that training stored during its course, by step; empty without any."""
     path = find_snapshots(run, seed)
-    if not path.exists():
-        return {}
+    return read_snapshots(path) if path.exists() else {}
+
+
+def read_snapshots(path: Path) -> dict[int, dict[str, Tensor]]:
+    """Return the weights in a file of snapshots, by step.
+
+    Raises:
+        DamagedFile: for a file with other content than was written.
+    """
     stacked, note = checkpoint.load_tensors(path)
     return {
         step: {name: tensor[index] for name, tensor in stacked.items()}
