@@ -217,6 +217,7 @@ def cases(text):
 def write(tmp_path, monkeypatch):
     """Return a function that writes params.yaml of a project of three rows."""
     monkeypatch.setattr(params, "ROOT", tmp_path)
+    (tmp_path / "lib" / "carry").mkdir(parents=True)
     for module in (resolve, run):
         monkeypatch.setattr(module, "load_rows", lambda: {row.name: row for row in ROWS})
     return lambda text: (tmp_path / "params.yaml").write_text(f"{{{text}}}", encoding="utf-8")

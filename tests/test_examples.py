@@ -1,12 +1,16 @@
-"""The complete experiment in one file runs: it trains, scores and draws."""
+"""The complete experiments in one file run: they train, score and draw."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pandas as pd
+import pytest
+import torch
 
-FILE = Path(__file__).parent.parent / "examples" / "two_schemes.py"
+EXAMPLES = Path(__file__).parent.parent / "examples"
+FILE = EXAMPLES / "two_schemes.py"
 # A script without `if __name__ == "__main__"`: the workers must not run it again.
 SCRIPT = f"""
 import runpy
@@ -31,3 +35,15 @@ def test_the_example_trains_scores_and_draws(tmp_path):
     for _, own in scores.groupby("row"):
         assert [*own["digits"]] == [*range(1, 13)]
     assert scores["n"].min() >= 20
+
+
+@pytest.mark.parametrize("name", ["gpt2_abacus", "torch_abacus"])
+def test_models_of_others_train_with_abacus_ids(name, capsys):
+    """A few steps lower the loss, and longer sums than any trained one are scored."""
+    with torch.random.fork_rng():
+        example = runpy.run_path(str(EXAMPLES / f"{name}.py"))
+        scores = example["main"](steps=101, batch=16, count=5)
+    first, last = (float(line.split()[-1]) for line in capsys.readouterr().out.splitlines())
+    assert last < first - 0.5
+    assert min(scores) < example["LONGEST"] < max(scores)
+    assert all(0 <= share <= 1 for share in scores.values())

@@ -19,8 +19,16 @@ from carry.evaluation import trained_models
 from carry.evaluation.ask import ask, make_problem, read_answer
 from carry.experiments import resolve
 from carry.experiments.resolve import make_run
-from carry.exports import CARD, CONFIG, WEIGHTS, load_exported, write_model
-from carry.exports.card import find_certificate, make_card, score_model
+from carry.exports import (
+    CARD,
+    CONFIG,
+    SNAPSHOTS,
+    WEIGHTS,
+    load_exported,
+    load_exported_snapshots,
+    write_model,
+)
+from carry.exports.card import export_model, find_certificate, make_card, score_model
 from carry.models.system import System
 from carry.randomness import stream
 from carry.training.jobs import train_runs
@@ -185,9 +193,35 @@ def test_a_row_that_is_trained_here_without_results(tmp_path, monkeypatch):
     assert "Not measured" in (target / CARD).read_text(encoding="utf-8")
 
 
-def refuse(folder, words):
+def test_snapshots_of_training(tmp_path, monkeypatch):
+    """They are states of the exported network, the last of which has the exported weights."""
+    move_project(monkeypatch, tmp_path)
+    training = {"steps": 5, "batch": 4, "score_problems": 4, "snapshot_every": 2}
+    settings = {"task": {"name": "addition"}, "model": {"width": 8}, "training": training}
+    run = make_run(settings)
+    train_runs([run], [0])
+    system, folder = trained_models.load_seed(run, device="cpu"), tmp_path / "mine"
+    export_model(system, folder, with_snapshots=True)
+    assert "after steps 2, 4, 5 of training" in (folder / CARD).read_text("utf-8")
+    snapshots, again = load_exported_snapshots(folder), load_exported(folder)
+    assert [*snapshots] == [2, 4, 5]
+    assert all(torch.equal(snapshots[5][name], weights)
+               for name, weights in again.network.state_dict().items())  # fmt: skip
+    again.network.load_state_dict(snapshots[2])
+    assert not torch.equal(compute_logits(again), compute_logits(system))
+    content = (folder / SNAPSHOTS).read_bytes()
+    (folder / SNAPSHOTS).write_bytes(content[:-1])
+    refuse(folder, "snapshots.safetensors: damaged", load_exported_snapshots)
+    export_model(system, folder)  # without: those of an earlier export do not stay
+    assert sorted(path.name for path in folder.iterdir()) == [CARD, CONFIG, WEIGHTS]
+    refuse(folder, "missing; expected an export with `--snapshots`", load_exported_snapshots)
+    (folder / CONFIG).unlink()
+    refuse(folder, "expected a folder of `carry export`", load_exported_snapshots)
+
+
+def refuse(folder, words, load=load_exported):
     with pytest.raises(SettingsError, match=words) as error:
-        load_exported(folder)
+        load(folder)
     assert "\n" not in str(error.value)
 
 
@@ -228,6 +262,7 @@ def test_files_of_others_are_not_replaced(tmp_path, monkeypatch, capsys):
         (["addition_relative", "--to", "note.txt"], "is a file; expected a folder"),
         (["addition_nope"], "seed 0 is not trained here, and reports/models/addition_nope/seed_0"),
         (["addition_relative", "--seed", "99"], "seed 99 is not trained here"),
+        (["addition_relative", "--to", "new", "--snapshots"], "is in git without snapshots; exp"),
     ):
         with pytest.raises(SystemExit) as exit:
             cli.main(["export", *words])

@@ -8,10 +8,10 @@ import pytest
 from carry import fingerprint
 
 BASE = ["randomness", "progress", "processes", "fingerprint"]  # at most config is below them
-ORDER = ["experiments", "jobs", "problems", "tasks", "formats", "positions", "data", "models"]
-ORDER = ["config", *ORDER, "labels", "departures", "training", "evaluation", "certificates"]
-ORDER += ["exports", "interpretability", "analyses", "results", "runs", "plots", "claims", "pages"]
-ORDER += ["cli", "__main__"]
+ORDER = ["experiments", "jobs", "problems", "tasks", "formats", "positions", "ids", "data"]
+ORDER = ["config", *ORDER, "models", "labels", "departures", "training", "evaluation"]
+ORDER += ["certificates", "exports", "interpretability", "analyses", "results", "runs", "plots"]
+ORDER += ["claims", "pages", "cli", "__main__"]
 # Two files of carry.data hold the tensors that tasks and formats return: a layer of their own.
 PROBLEMS = {"carry.data.problems", "carry.data.batch"}
 

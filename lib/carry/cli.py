@@ -27,6 +27,9 @@ from carry.runs.ask import print_table
 
 # Modules that need torch or jupyter are imported by the commands: `carry --help` takes no second.
 
+# Commands that read files of a clone; the others work wherever the library is installed.
+IN_CLONE = ("certify", "export-certificate", "notebook", "figures", "readme", "site", "refresh")
+
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one command and exit; an error that a user can correct is printed as one line."""
@@ -59,6 +62,8 @@ def explain_error(error: BaseException) -> tuple[str, int]:
         )
     if isinstance(error, SettingsError):
         return str(error), 2
+    if isinstance(error, ModuleNotFoundError) and not str(error.name).startswith("carry"):
+        return f'{error.name}: not installed; expected `pip install "carry[pipeline]"`', 2
     if isinstance(error, OSError):
         name = os.fsdecode(str(error.filename or "a file"))
         reason = error.strerror or text
@@ -71,8 +76,12 @@ def explain_error(error: BaseException) -> tuple[str, int]:
 def run_command(arguments: list[str] | None = None) -> int:
     """Parse the arguments, run the command, and return the exit code."""
     options = vars(make_parser().parse_args(arguments))
-    command = options.pop("run")
-    del options["command"]
+    command, name = options.pop("run"), options.pop("command")
+    if name in IN_CLONE and not paths.is_project(paths.ROOT):
+        raise SettingsError(
+            f"carry {name}: {paths.ROOT} is not in a clone of the project; expected the working "
+            "directory in one"
+        )
     if isinstance(command, str):
         module, function = command.split(":")
         command = getattr(importlib.import_module(module), function)
@@ -224,6 +233,9 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("--scale", **scale)
     command.add_argument("--seed", **seed)
     command.add_argument("--to", metavar="FOLDER", help="folder (default: data/exports/ROW/seed_N)")
+    command.add_argument(
+        "--snapshots", action="store_true", help="also write the weights during training"
+    )
 
     command = add("notebook", "carry.runs.notebooks:run_notebook", "execute a notebook as a stage")
     command.add_argument("name")
@@ -254,7 +266,6 @@ def print_rows(scale: str) -> None:
 
 def show_row(row: str, scale: str, against: str | None = None) -> None:
     """Print all settings of a row, or those that differ at another scale."""
-    from carry.departures import list_departures
     from carry.experiments.resolve import load_run, name_place
     from carry.models.identity import list_settings
     from carry.models.system import System
@@ -263,6 +274,8 @@ def show_row(row: str, scale: str, against: str | None = None) -> None:
     with name_place(row):
         System(run, device="meta")  # refuses parts that do not fit each other
     if against is not None:
+        from carry.departures import list_departures
+
         _print_departures(list_departures(row, scale, against), against)
         return
     lines = [("setting", "value", "")]
@@ -306,7 +319,7 @@ def export_certificate(row: str, seed: int, to: str | None) -> None:
     print(folder if to else paths.display_path(folder))
 
 
-def export(row: str, scale: str, seed: int, to: str | None) -> None:
+def export(row: str, scale: str, seed: int, to: str | None, snapshots: bool) -> None:
     """Write the weights, the settings and the model card of one seed of a row to a folder."""
     from carry.evaluation.trained_models import load_seed
     from carry.experiments.resolve import load_run
@@ -314,7 +327,7 @@ def export(row: str, scale: str, seed: int, to: str | None) -> None:
 
     system = load_seed(load_run(row, scale), seed)
     default = paths.ROOT / "data" / "exports" / row / f"seed_{seed}"
-    folder = export_model(system, to or default)
+    folder = export_model(system, to or default, snapshots)
     print(folder if to else paths.display_path(folder))
 
 

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from carry.config.paths import ROOT
+from carry.config.paths import ROOT, is_project
 from carry.config.settings import Settings
-from carry.config.yaml_files import read_yaml
 
 
 class Params(Settings):
@@ -22,10 +21,13 @@ class Params(Settings):
 
 
 def load_params() -> Params:
-    """Return the settings of params.yaml; without the file, none are overridden.
+    """Return the settings of params.yaml; outside a clone, none are overridden.
 
     Raises:
         SettingsError: for invalid YAML, and a setting that does not fit.
     """
-    path = ROOT / "params.yaml"
-    return Params.parse(read_yaml(path), "params.yaml") if path.is_file() else Params()
+    if not is_project(ROOT):
+        return Params()
+    from carry.config.yaml_files import read_yaml  # here: outside a clone, it may not be installed
+
+    return Params.parse(read_yaml(ROOT / "params.yaml"), "params.yaml")

@@ -1,4 +1,4 @@
-"""Paths of the project, a clone with params.yaml."""
+"""Paths of the project, a clone with params.yaml and the library."""
 
 from __future__ import annotations
 
@@ -14,20 +14,26 @@ from pathlib import Path
 def find_root(place: Path) -> Path:
     """Return the project's folder: the one with the package at `place`, if it lies in a project.
 
-    An installed copy does not; then it is the nearest of the working directory and its parents with
-    params.yaml, else the working directory (see `carry.config.params`).
+    An installed copy does not; then it is the nearest of the working directory and its parents that
+    is a project, else the working directory.
 
     >>> find_root(Path(__file__)) == ROOT
     True
     """
     start = Path.cwd()
     folders = (*place.resolve().parents[3:4], start, *start.parents)
-    return next((folder for folder in folders if (folder / "params.yaml").is_file()), start)
+    return next(filter(is_project, folders), start)
+
+
+def is_project(folder: Path) -> bool:
+    """Return whether a folder is a clone of this project; others may have a params.yaml too."""
+    return (folder / "params.yaml").is_file() and (folder / "lib" / "carry").is_dir()
 
 
 ROOT = find_root(Path(__file__))
 STORE = ROOT / "data" / "store"  # results of jobs, which DVC ignores
 PROBLEMS = ROOT / "data" / "problems"  # problem sets
+INSTALLED = Path(__file__).parents[1] / "weights"  # of the one row that a wheel brings
 REPORTS = ROOT / "reports"  # results, weights, certificates, figures and pages: in git
 
 
@@ -77,8 +83,12 @@ def executed_file(notebook: str) -> Path:
 
 
 def display_path(path: Path) -> str:
-    """Return a path relative to the project, so that printed paths are equal on all machines."""
-    return Path(path).resolve().relative_to(ROOT).as_posix()
+    """Return a path relative to the project, so that printed paths are equal on all machines.
+
+    A path outside the project stays as it is.
+    """
+    path = Path(path).resolve()
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
 
 
 def socket_folder() -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-import pandas as pd
+import numpy as np
 import torch
 from jaxtyping import Integer
 from torch import Tensor
@@ -174,8 +174,9 @@ def draw_distinct_operands(
         draws = math.ceil(1.05 * missing * available / (available - len(distinct))) + 64
         cells = torch.full((draws, 2), length)
         distinct = torch.cat([distinct, task.draw_operands(cells, generator)[0]])
-        repeated = pd.DataFrame(distinct.flatten(1).numpy()).duplicated().to_numpy()
-        distinct = distinct[torch.from_numpy(~repeated)][:wanted]
+        rows = distinct.flatten(1).numpy()
+        _, first = np.unique(rows.view(f"V{rows.shape[1]}"), return_index=True)
+        distinct = distinct[torch.from_numpy(np.sort(first))][:wanted]
     return distinct[len(excluded) :]
 
 

@@ -20,9 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import pandas as pd
 import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
@@ -38,6 +37,9 @@ from carry.models.teacher_forcing import predict_tokens
 from carry.randomness import stream
 from carry.tasks import DIGIT_SYMBOLS, Task, to_digits
 from carry.training.precision import use_precision
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_TOKENS = 2**20  # of a question and its right response; a pass over so many takes gigabytes
 LEAST_GAIN = 16  # tokens that a pass finds, or else decoding with a cache is faster
@@ -66,6 +68,8 @@ class Answer(NamedTuple):
         >>> answer.tabulate()["context"].tolist(), answer.tabulate(2)["context"].tolist()
         (['5=', '5=6'], ['5=', '…6'])
         """
+        import pandas as pd  # here, because an answer alone needs no pipeline
+
         text, asked = to_text(torch.cat([self.question, self.response])), len(self.question)
         contexts = []
         for end in range(asked, len(text)):

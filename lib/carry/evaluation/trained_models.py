@@ -1,4 +1,7 @@
-"""Trained models: of the store, or those in git; loaded with a check against their settings."""
+"""Trained models: of the store, those in git, or the one that is installed with the library.
+
+They are loaded with a check against their settings.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import torch
 from torch import Tensor
 
@@ -25,15 +27,23 @@ SECTIONS = ("task", "format", "positions", "model", "training", "data_set")
 
 
 def find_weights(run: Run, seed: int) -> Path:
-    """Return the file with the weights of a seed, trained here or in git; else refuse the seed."""
-    place = find_trained(run, seed)
-    path = (place or paths.models_folder(run.name)) / f"seed_{seed}.safetensors"
-    if not path.is_file():
-        exists = seed in range(run.seeds)
+    """Return the file with the weights of a seed: trained here, in git or installed.
+
+    Raises:
+        SettingsError: for a seed without weights.
+    """
+    folders = [find_trained(run, seed), paths.models_folder(run.name), paths.INSTALLED / run.name]
+    files = [folder / f"seed_{seed}.safetensors" for folder in folders if folder]
+    path = next((file for file in files if file.is_file()), None)
+    if path is None:
+        expected = f"a seed from 0 to {run.seeds - 1}"
+        if seed in range(run.seeds):
+            expected = _name_command(run)
+            if not paths.is_project(paths.ROOT):
+                expected = "a clone of the project, which has more weights, or " + expected
         raise SettingsError(
             f"runs.{run.name}: seed {describe(seed)} is not trained here, and "
-            f"{paths.display_path(path)} does not exist; expected "
-            + (_name_command(run) if exists else f"a seed from 0 to {run.seeds - 1}")
+            f"{paths.display_path(files[-2])} does not exist; expected {expected}"
         )
     return path
 
@@ -98,8 +108,15 @@ def find_snapshots(run: Run, seed: int) -> Path:
 def load_snapshots(run: Run, seed: int = 0) -> dict[int, dict[str, Tensor]]:
     """Return the weights that training stored during its course, by step; empty without any."""
     path = find_snapshots(run, seed)
-    if not path.exists():
-        return {}
+    return read_snapshots(path) if path.exists() else {}
+
+
+def read_snapshots(path: Path) -> dict[int, dict[str, Tensor]]:
+    """Return the weights in a file of snapshots, by step.
+
+    Raises:
+        DamagedFile: for a file with other content than was written.
+    """
     stacked, note = checkpoint.load_tensors(path)
     return {
         step: {name: tensor[index] for name, tensor in stacked.items()}
@@ -110,6 +127,19 @@ def load_snapshots(run: Run, seed: int = 0) -> dict[int, dict[str, Tensor]]:
 def _find_default(run: Run, name: str) -> Any:
     """Return a setting that has its default; None for one that the run does not have."""
     return next((value for place, value, _ in list_settings(run) if place == name), None)
+
+
+def _flatten(settings: dict[str, Any], place: str = "") -> dict[str, Any]:
+    """Return settings by the places that `list_settings` gives them."""
+    flat = {}
+    for name, value in settings.items():
+        if name == "positions":
+            value = dict(enumerate(value))
+        if isinstance(value, dict):
+            flat |= _flatten(value, f"{place}{name}.")
+        else:
+            flat[f"{place}{name}"] = value
+    return flat
 
 
 def _compare_settings(stored: dict[str, Any], run: Run, path: Path) -> None:
@@ -123,7 +153,7 @@ def _compare_settings(stored: dict[str, Any], run: Run, path: Path) -> None:
     stored["training"] = {k: v for k, v in stored["training"].items() if k in known}
     trained = make_run(stored, run.name, scale=run.scale)
     then, now = (json.loads(json.dumps(identify(each))) for each in (trained, run))
-    flat = [pd.json_normalize(settings).loc[0].to_dict() for settings in (then, now)]
+    flat = [_flatten(settings) for settings in (then, now)]
     for place in sorted({*flat[0], *flat[1]}):
         before, after = (
             settings[place] if place in settings else _find_default(of, place)

@@ -3,6 +3,7 @@
     FOLDER/README.md           the model card (`carry.exports.card`)
            config.json         the settings of the row, and the hash of the weights
            model.safetensors   the weights
+           snapshots.safetensors   weights during training, with `carry export ROW --snapshots`
 
 `carry export ROW` writes such a folder. The settings in it are complete: `load_exported` reads
 neither experiments nor params.yaml.
@@ -11,15 +12,18 @@ neither experiments nor params.yaml.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import torch
+from torch import Tensor
 
 from carry.certificates.verification import hash_weights
 from carry.config import paths
 from carry.config.settings import SettingsError, describe
+from carry.evaluation.trained_models import read_snapshots
 from carry.experiments.resolve import make_run
 from carry.models.parameter_counts import count_network_parameters
 from carry.models.system import System
@@ -27,11 +31,17 @@ from carry.processes import single_precision
 from carry.training import checkpoint
 
 CARD, CONFIG, WEIGHTS = "README.md", "config.json", "model.safetensors"
+SNAPSHOTS = "snapshots.safetensors"
 MODEL_TYPE = "carry"  # in config.json, says which library reads the folder
 
 
-def write_model(system: System, folder: str | Path) -> None:
-    """Write the weights and the settings of a model to a folder."""
+def write_model(system: System, folder: str | Path, snapshots: Path | None = None) -> None:
+    """Write the weights and the settings of a model to a folder.
+
+    Args:
+        snapshots: a file with weights of its training, to copy; None removes those of an earlier
+            export, which may be of another model.
+    """
     folder = Path(folder)
     state = system.network.state_dict()
     # Copies, since safetensors refuses tensors that share memory, as those of `tied` models.
@@ -45,6 +55,12 @@ def write_model(system: System, folder: str | Path) -> None:
         "weights": hash_weights(system),
         "run": system.run.model_dump(mode="json", exclude={"name"}),
     }
+    if snapshots is None:
+        (folder / SNAPSHOTS).unlink(missing_ok=True)
+    else:
+        with paths.write_atomically(folder / SNAPSHOTS) as draft:
+            shutil.copyfile(snapshots, draft)
+        config["snapshots"] = paths.hash_file(folder / SNAPSHOTS)
     with paths.write_atomically(folder / WEIGHTS) as draft:
         safetensors.torch.save_file(weights, draft, {"format": "pt"})
     paths.write_file(folder / CONFIG, json.dumps(config, indent=2) + "\n")
@@ -80,11 +96,32 @@ def load_exported(folder: str | Path, device: str | torch.device = "cpu") -> Sys
     return system
 
 
+def load_exported_snapshots(folder: str | Path) -> dict[int, dict[str, Tensor]]:
+    """Return the weights during training, by step, of an export with snapshots.
+
+    Each is a state of `load_exported(folder).network`, for `load_state_dict`.
+
+    Raises:
+        SettingsError: for a folder without an export or without snapshots, and for a file that is
+            damaged or of another model.
+    """
+    path = Path(folder) / SNAPSHOTS
+    expected = _read_config(path.parent).get("snapshots")
+    if expected is None or not path.is_file():
+        raise SettingsError(
+            f"{describe(str(path))}: missing; expected an export with `--snapshots`"
+        )
+    with checkpoint.report_damage(path):
+        if paths.hash_file(path) != expected:
+            raise ValueError(f"not the snapshots of {CONFIG}")
+    return read_snapshots(path)
+
+
 def check_folder(folder: Path) -> None:
     """Refuse to replace files that no export has written."""
     if folder.exists() and not folder.is_dir():
         raise SettingsError(f"folder: {describe(str(folder))} is a file; expected a folder")
-    present = [name for name in (CARD, CONFIG, WEIGHTS) if (folder / name).exists()]
+    present = [name for name in (CARD, CONFIG, WEIGHTS, SNAPSHOTS) if (folder / name).exists()]
     try:
         _read_config(folder)
     except SettingsError:

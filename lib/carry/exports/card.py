@@ -6,6 +6,7 @@ is that of card.md.jinja.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from carry.certificates.committed import describe_certificate
 from carry.certificates.files import read_certificate
 from carry.certificates.verification import hash_weights
 from carry.config import paths
+from carry.config.settings import SettingsError
 from carry.config.templates import fill_template
 from carry.data.problem_sets import to_table
 from carry.data.tables import read_parquet
+from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval, format_percent
 from carry.evaluation.regions import (
     LEARNED,
@@ -37,17 +40,23 @@ GROUP = ["start", "set", "region", "far"]  # one line of the card
 NOT_SHOWN = {"name", "study", "scale", "analyses", "certify", "publish"}
 
 
-def export_model(system: System, folder: str | Path) -> Path:
+def export_model(system: System, folder: str | Path, with_snapshots: bool = False) -> Path:
     """Write a trained model, its settings and its model card to a folder, and return the folder.
 
+    Args:
+        with_snapshots: also write its weights during training.
+
     Raises:
-        SettingsError: for a folder with files of another origin, and for damaged results.
+        SettingsError: for a folder with files of another origin, for damaged results, and for a
+            model without the snapshots that are asked for.
     """
     folder = Path(folder)
     check_folder(folder)
+    snapshots = _find_snapshots(system) if with_snapshots else None
     scores, certificate = score_model(system, _read_cells(system)), find_certificate(system)
-    card = make_card(system, scores, certificate)
-    write_model(system, folder)
+    steps = [*trained_models.read_snapshots(snapshots)] if snapshots else []
+    card = make_card(system, scores, certificate, steps)
+    write_model(system, folder, snapshots)
     paths.write_file(folder / CARD, card)
     return folder
 
@@ -86,11 +95,16 @@ def find_certificate(system: System) -> dict[str, Any] | None:
     return next((seed for seed in seeds if seed.get("weights") == weights), None)
 
 
-def make_card(system: System, scores: pd.DataFrame, certificate: dict[str, Any] | None) -> str:
+def make_card(
+    system: System,
+    scores: pd.DataFrame,
+    certificate: dict[str, Any] | None,
+    snapshots: Sequence[int] = (),
+) -> str:
     """Return the model card as Markdown, with the metadata of model hubs in front as YAML.
 
     Each accuracy of `score_model` is a result of the metadata's `model-index`. The certificate is
-    that of this seed (`find_certificate`).
+    that of this seed (`find_certificate`). `snapshots` are the steps whose weights are there too.
 
     >>> from carry.experiments.resolve import make_run
     >>> system = System(make_run({"task": {"name": "addition"}, "model": {"width": 8}}))
@@ -118,8 +132,22 @@ def make_card(system: System, scores: pd.DataFrame, certificate: dict[str, Any] 
         "largest_ids": [system.largest_id(index) for index in range(len(system.schemes))],
         "settings": run.model_dump(mode="json", exclude=NOT_SHOWN, exclude_defaults=True),
         "percent": format_percent,
+        "steps": snapshots,
     }
     return fill_template(TEMPLATE.read_text(encoding="utf-8"), values)
+
+
+def _find_snapshots(system: System) -> Path:
+    """Return the file with the snapshots of a model; refuse one that has none."""
+    run, seed = system.run, system.seed
+    path = trained_models.find_snapshots(run, seed)
+    if not path.exists():
+        state = "is in git without" if run.training.snapshot_every else "is trained without"
+        raise SettingsError(
+            f"export --snapshots: seed {seed} of {run.name} {state} snapshots; expected a row with "
+            "training.snapshot_every that is trained here"
+        )
+    return path
 
 
 def _read_cells(system: System) -> pd.DataFrame:

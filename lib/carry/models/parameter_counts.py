@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-import pandas as pd
 from torch import nn
 
 from carry.experiments.base import merge
@@ -32,14 +32,16 @@ def count_network_parameters(network: nn.Module) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-def count_parameters_by_recurrences(run: Run, recurrences: Sequence[int]) -> pd.DataFrame:
-    """Return the weights of a run's model for several numbers of recurrences at the same depth.
+def count_parameters_by_recurrences(run: Run, recurrences: Sequence[int]) -> Any:
+    """Return a table of a model's weights by the number of recurrences, at the same depth.
 
     >>> run = make_run({"task": {"name": "addition"}, "model": {"layers": 4, "width": 8}})
     >>> sizes = count_parameters_by_recurrences(run, [1, 2, 4])  # such a layer has 872 weights
     >>> sizes["layers"].tolist(), sizes["weights"].diff().tolist()[1:]
     ([4, 2, 1], [-1744.0, -872.0])
     """
+    import pandas as pd  # here, because the other functions need no pipeline
+
     depth = run.model["layers"] * run.model.get("recurrences", 1)
     settings = run.model_dump(exclude={"name"})
     rows = []

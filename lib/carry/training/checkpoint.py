@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import safetensors
 import safetensors.torch
 import torch
@@ -78,10 +77,9 @@ def report_damage(path: Path) -> Iterator[None]:
         raise
     except Exception as error:  # the errors of a changed file have many types
         reason = " ".join(str(error).split()) or type(error).__name__
-        path = Path(path).resolve()
-        shown = paths.display_path(path) if path.is_relative_to(paths.ROOT) else path
         raise DamagedFile(
-            f"{shown}: damaged ({reason[:200]}); expected the file as its stage writes it"
+            f"{paths.display_path(path)}: damaged ({reason[:200]}); expected the file as its stage "
+            "writes it"
         ) from None
 
 
@@ -161,7 +159,9 @@ def describe_scores(loss: float | None, exact: float | None) -> str:
     return "" if loss is None else f"loss {loss:.3f}, exact {exact:.0%}"
 
 
-def write_curve(folder: Path, curve: pd.DataFrame) -> None:
+def write_curve(folder: Path, curve: list[dict[str, float]]) -> None:
     """Write the learning curve of a job."""
+    import pandas as pd  # here, because who trains without the pipeline may not have it
+
     with paths.write_atomically(folder / "curve.parquet") as draft:
-        curve.to_parquet(draft, index=False)
+        pd.DataFrame(curve).to_parquet(draft, index=False)

@@ -7,8 +7,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-
-import pandas as pd
+from typing import Any
 
 from carry.experiments.run import Run
 from carry.jobs import Job, run_jobs, store
@@ -48,18 +47,18 @@ def list_training_jobs(run: Run, seeds: Sequence[int] | None = None) -> list[tup
     ]  # fmt: skip
 
 
-def train_runs(
-    runs: Sequence[Run], seeds: Sequence[int] | None = None, label: str = ""
-) -> pd.DataFrame:
+def train_runs(runs: Sequence[Run], seeds: Sequence[int] | None = None, label: str = "") -> Any:
     """Train seeds of runs (default: all), in parallel; keep what is trained already.
 
     Returns:
-        The learning curves: one line for each row, seed and scored step.
+        The learning curves as a table: one line for each row, seed and scored step.
 
     Raises:
         SettingsError: for settings that do not fit; for a seed that another process trains.
         TrainingDiverged: for a loss that is not finite.
     """
+    import pandas as pd  # here, because `find_trained` needs no pipeline
+
     jobs = [(run, job) for run in runs for job, _ in list_training_jobs(run, seeds)]
     places = run_jobs([job for _, job in jobs], label or runs[0].name)
     curves = [
@@ -101,4 +100,4 @@ def train_seed(report: Callable[..., None], folder: Path, run: Run, seed: int) -
     trainer.save_weights(folder / f"seed_{seed}.safetensors")
     if trainer.snapshots:
         save_snapshots(folder / f"snapshots_{seed}.safetensors", trainer.snapshots)
-    write_curve(folder, pd.DataFrame(trainer.curve).assign(seed=seed))
+    write_curve(folder, [{**point, "seed": seed} for point in trainer.curve])

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pandas as pd
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Integer
@@ -66,7 +65,7 @@ def train_group(report: Callable[..., None], folder: Path, run: Run, seeds: rang
     for seed, weights in zip(seeds, trainer.weights(), strict=True):
         path = folder / f"seed_{seed}.safetensors"
         checkpoint.save_weights(path, weights, run, seed, trainer.step, "fp32")
-    checkpoint.write_curve(folder, pd.DataFrame(trainer.curve))
+    checkpoint.write_curve(folder, trainer.curve)
 
 
 class BatchedTrainer:
