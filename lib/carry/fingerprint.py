@@ -38,9 +38,12 @@ def find_commit() -> str:
     """Return the commit of the project, with `+` if files have changed; `unknown` without git."""
     try:
         run = {"cwd": LIBRARY.parents[1], "capture_output": True, "text": True, "check": True}
-        commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], **run).stdout.strip()
+        tree = subprocess.run(["git", "rev-parse", "--short=12", "HEAD", "--show-prefix"], **run)
         changed = subprocess.run(["git", "status", "--porcelain", "lib", "params.yaml"], **run)
     except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    commit, prefix = tree.stdout.splitlines()
+    if prefix:  # an archive that was unpacked inside another repository
         return "unknown"
     return commit + ("+" if changed.stdout.strip() else "")
 
@@ -90,8 +93,8 @@ def find_reachable_files(modules: Iterable[str]) -> dict[str, Path]:
     Imports by name at run time (`importlib.import_module`) are not seen: the caller adds them,
     see `carry.experiments.run.Run.module_names`.
 
-    >>> list(find_reachable_files(["carry.config.paths"]))
-    ['carry', 'carry.config', 'carry.config.paths']
+    >>> list(find_reachable_files(["carry.config.tree"]))
+    ['carry', 'carry.config', 'carry.config.settings', 'carry.config.tree']
     """
     files = list_modules()
     reached: set[str] = set()

@@ -21,6 +21,7 @@ from carry.config import params, paths
 from carry.config.settings import SettingsError, check_known
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
+LOCKS = paths.STORE / "notebooks"
 
 
 def find_notebooks() -> dict[str, Path]:
@@ -55,12 +56,15 @@ def list_notebooks(work: str) -> list[str]:
 def run_notebook(name: str) -> Path:
     """Execute a notebook as a stage, and return the executed copy.
 
-    A notebook with the parameter `scale` gets that of params.yaml. An unknown notebook is refused.
+    A notebook with the parameter `scale` gets that of params.yaml. An unknown notebook is refused,
+    and so is one that another process executes.
     """
+    paths.require_writable()
     source, target = find_notebook(name), paths.executed_file(name)
     has_scale = "scale" in papermill.inspect_notebook(source)
     parameters = {"scale": params.load_params().scale} if has_scale else {}
-    return execute_notebook(source, target, parameters)
+    with processes.hold_lock(LOCKS / name.replace("/", "_"), name):
+        return execute_notebook(source, target, parameters)
 
 
 def draw_figures(work: str) -> list[Path]:
@@ -69,20 +73,20 @@ def draw_figures(work: str) -> list[Path]:
     Figures of earlier notebooks are removed after all have succeeded; those that failed are named.
     """
     names = list_notebooks(work)
-    targets = [paths.executed_file(name) for name in names]
     folder = paths.figures_folder(work)
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    # Spawned: a copy of this process, whose threads hold locks, could wait for ever.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(len(names), processes.count_cores()), context) as pool:
-        faults = list(pool.map(_run_one, names))
-    failed = [f"{name}: {fault}" for name, fault in zip(names, faults, strict=True) if fault]
-    if failed:
-        raise SettingsError("; ".join(failed))
-    for path, written in before.items():
-        if path.exists() and path.stat().st_mtime_ns == written:
-            path.unlink()
-    return targets
+    with processes.hold_lock(LOCKS / f"figures_{work}", f"carry figures {work}"):
+        before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+        # Spawned: a copy of this process, whose threads hold locks, could wait for ever.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(len(names), processes.count_cores()), context) as pool:
+            faults = list(pool.map(_run_one, names))
+        failed = [f"{name}: {fault}" for name, fault in zip(names, faults, strict=True) if fault]
+        if failed:
+            raise SettingsError("; ".join(failed))
+        for path, written in before.items():
+            if path.exists() and path.stat().st_mtime_ns == written:
+                path.unlink()
+    return [paths.executed_file(name) for name in names]
 
 
 def _run_one(name: str) -> str:
@@ -168,6 +172,7 @@ def _run_papermill(
     source: Path, target: Path, parameters: dict[str, Any], folder: Path, keep_stderr: bool
 ) -> None:
     """Execute a notebook in a folder, and write it without what differs between two runs."""
+    processes.require_sockets()
     notebook = strip_outputs(nbformat.read(source, as_version=4))
     with tempfile.TemporaryDirectory() as sockets:
         # Talk to the kernel through files: another process may take a free port first.

@@ -210,6 +210,7 @@ def run_rows(
     Raises:
         SettingsError: for an unknown name, scale or seed, and for a setting that does not fit.
     """
+    paths.require_writable()
     runs = list(find_runs(names, scale))
     check_runs(runs)
     for run in runs:
