@@ -62,7 +62,7 @@ def clone(tmp_path, monkeypatch):
     for file in (".dvc/config", "reports/dvc.yaml"):
         shutil.copy(ROOT / file, tmp_path / file)
     numbers = json.loads((ROOT / "reports" / "numbers.json").read_text(encoding="utf-8"))
-    for name, metrics in readme.select_metrics(numbers["rows"], []).items():
+    for name, metrics in readme.select_metrics(numbers["rows"]).items():
         path = tmp_path / "reports" / "metrics" / f"{name}.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(metrics))

@@ -32,6 +32,7 @@ def writable(path: Path) -> Path:
 
 
 STORE = writable(ROOT / "data" / "store")  # results of jobs, which DVC ignores
+TRAINED = ROOT / "data" / "trained"  # results of trainings, which DVC keeps
 PROBLEMS = writable(ROOT / "data" / "problems")  # problem sets
 REPORTS = ROOT / "reports"  # results, weights, certificates, figures and pages: in git
 

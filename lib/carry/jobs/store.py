@@ -5,12 +5,14 @@ data/store/KIND/KEY/checkpoints/  while the job runs, or after it was killed
 data/store/KIND/KEY.lock, .owner  which process runs the job
 
 The key has no names: equal work is done once, whatever it is called. Nothing is ever removed.
+data/trained/ROW/KEY are copies of trainings, which DVC keeps, pushes and pulls.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -61,7 +63,7 @@ def find_fault(place: Path) -> str:
     'has no result'
     """
     marker = place / DONE
-    if not marker.exists():
+    if not marker.exists() and not _restore(place):
         return MISSING
     try:
         done = json.loads(marker.read_text(encoding="utf-8"))
@@ -71,6 +73,17 @@ def find_fault(place: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         pass
     return "its kept result is damaged, or belongs to another job"
+
+
+def _restore(place: Path) -> bool:
+    """Take a result from data/trained, where `dvc pull` may have put it; say if it was there."""
+    for kept in paths.TRAINED.glob(f"*/{place.name}"):
+        draft = place.with_name(f"{place.name}.{os.getpid()}")
+        shutil.copytree(kept, draft)
+        shutil.rmtree(place, ignore_errors=True)  # checkpoints
+        draft.rename(place)
+        return True
+    return False
 
 
 def perform(report: Callable[..., None], job: Job, place: Path, lock_seconds: float = 0.0) -> None:
