@@ -96,6 +96,6 @@ bench: setup  ## measure speed
 # The pipeline can make everything in data/ again, most of it from DVC's cache.
 clean:  ## remove the virtual environment, scratch files and what is in data/; DVC's cache stays
 	rm -rf $(VENV) build lib/*.egg-info .pytest_cache .ruff_cache .hypothesis
-	find data/ -mindepth 1 -maxdepth 1 ! -name README.md -exec rm -rf {} +
+	[[ ! -d data ]] || find data/ -mindepth 1 -maxdepth 1 ! -name README.md -exec rm -rf {} +
 	find lib tests notebooks benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	find notebooks -name .ipynb_checkpoints -prune -exec rm -rf {} + 2>/dev/null || true

@@ -38,14 +38,14 @@ def find_commit() -> str:
     """Return the commit of the project, with `+` if files have changed; `unknown` without git."""
     try:
         run = {"cwd": LIBRARY.parents[1], "capture_output": True, "text": True, "check": True}
-        tree = subprocess.run(["git", "rev-parse", "--short=12", "HEAD", "--show-prefix"], **run)
+        tree = subprocess.run(["git", "rev-parse", "--show-prefix", "HEAD"], **run)
         changed = subprocess.run(["git", "status", "--porcelain", "lib", "params.yaml"], **run)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    commit, prefix = tree.stdout.splitlines()
+    prefix, commit = tree.stdout.splitlines()
     if prefix:  # an archive that was unpacked inside another repository
         return "unknown"
-    return commit + ("+" if changed.stdout.strip() else "")
+    return commit[:12] + ("+" if changed.stdout.strip() else "")
 
 
 @cache
