@@ -116,6 +116,9 @@ def test_data_may_be_on_another_disk(monkeypatch, tmp_path):
     (place,) = run_jobs([Job("a", "texts", note, ("a",))], "texts")
     assert paths.display_path(place) == f"data/store/texts/{place.name}"
     assert [*(tmp_path / "disk" / "store" / "texts").glob("*/text.txt")]
+    (tmp_path / ODD / ".git").mkdir()  # only then DVC would fail, after the work
+    with pytest.raises(SettingsError, match="^data: a link leads out of the git repository"):
+        notebooks.run_notebook("pipeline/problems")
 
 
 # ---- Read-only -----------------------------------------------------------------------------------

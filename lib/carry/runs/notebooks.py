@@ -60,6 +60,9 @@ def run_notebook(name: str) -> Path:
     and so is one that another process executes.
     """
     paths.require_writable()
+    if (paths.ROOT / "data").is_symlink() and (paths.ROOT / ".git").exists():
+        raise SettingsError("data: a link leads out of the git repository, and DVC keeps nothing "
+                            "there; expected a folder, in which `store` may be a link")  # fmt: skip
     source, target = find_notebook(name), paths.executed_file(name)
     has_scale = "scale" in papermill.inspect_notebook(source)
     parameters = {"scale": params.load_params().scale} if has_scale else {}
