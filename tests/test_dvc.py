@@ -135,6 +135,6 @@ def test_every_setting_of_params_starts_the_first_stage(tmp_path):
     for file in ("dvc.yaml", "params.yaml"):
         shutil.copy(ROOT / file, tmp_path)
     apply_overrides(tmp_path / "params.yaml", ["+sclae=smoke"])
-    repo = Repo.init(tmp_path, no_scm=True)
-    (params,) = repo.stage.load_one(str(tmp_path / "dvc.yaml"), "problems").params
-    assert params.read_params()["sclae"] == "smoke"
+    with Repo.init(tmp_path, no_scm=True) as repo:
+        (params,) = repo.stage.load_one(str(tmp_path / "dvc.yaml"), "problems").params
+        assert params.read_params()["sclae"] == "smoke"
