@@ -1,10 +1,10 @@
 # Each target first makes the virtual environment that it needs. `make help` lists the targets.
+# macOS has GNU make 3.81 and bash 3.2, and other versions of sed, tar and find than Linux.
 
 VENV ?= .venv
 PYTHON ?= python3
 
 SHELL := /bin/bash
-.SHELLFLAGS := -eu -o pipefail -c
 
 # The commands of the pipeline say plain `python`: it must be the one of the environment.
 export PATH := $(abspath $(VENV))/bin:$(PATH)
@@ -16,10 +16,11 @@ STAMP := $(VENV)/.installed
   lab bench notebooks clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@awk -F ':.*  ## ' '/^[a-z-]*:.*  ## / { printf "%-12s%s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP)  ## make the virtual environment VENV (.venv) with PYTHON (python3)
 
+# Without .git, as in an archive, DVC must be told so.
 $(STAMP): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info < (3, 14) else \
 	  "PYTHON=$(PYTHON) is Python %d.%d: expected 3.11, 3.12 or 3.13" % sys.version_info[:2])'
@@ -28,7 +29,8 @@ $(STAMP): requirements.txt pyproject.toml
 	@python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	@python -m pip install --quiet --disable-pip-version-check \
 	  --no-deps --no-build-isolation --editable .
-	@$(call set_filter) 2>/dev/null || true  # without git there is nothing to filter
+	@[[ -e .git ]] || dvc config --local core.no_scm true
+	@[[ ! -e .git ]] || $(call set_filter)
 	@touch $@
 
 # What git keeps of a saved notebook (.gitattributes); all of it while there is no environment.
@@ -76,7 +78,7 @@ unit-all: setup
 define time_parts
 times=; \
 for part in $(1); do \
-  SECONDS=0; $(MAKE) --no-print-directory -j 2 --output-sync=line $${part//+/ }; \
+  SECONDS=0; $(MAKE) --no-print-directory -j 2 $${part//+/ } || exit; \
   times+="$$part: $$SECONDS s; "; \
 done; \
 echo "$@: $$times"
@@ -98,7 +100,8 @@ bench: setup  ## measure speed
 	python benchmarks/run.py
 
 # The pipeline can make everything in data/ again, most of it from DVC's cache.
-clean:  ## remove the virtual environment, scratch files and data/; DVC's cache stays
-	rm -rf $(VENV) data build lib/*.egg-info .pytest_cache .ruff_cache .hypothesis
+clean:  ## remove the virtual environment, scratch files and what is in data/; DVC's cache stays
+	rm -rf $(VENV) build lib/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	[[ ! -d data ]] || find data/ -mindepth 1 -maxdepth 1 ! -name README.md -exec rm -rf {} +
 	find lib tests notebooks benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 	find notebooks -name .ipynb_checkpoints -prune -exec rm -rf {} + 2>/dev/null || true

@@ -8,7 +8,7 @@ from carry.jobs import pool, store
 
 def move_project(monkeypatch, folder):
     """Let all that is written, and what git has, be in a folder."""
-    for name in ("STORE", "PROBLEMS", "REPORTS", "ROOT"):  # the others are in it
+    for name in ("STORE", "TRAINED", "PROBLEMS", "REPORTS", "ROOT"):  # the others are in it
         place = getattr(paths, name).relative_to(paths.ROOT)
         monkeypatch.setattr(paths, name, folder / place)
     monkeypatch.setattr(pool, "execute", run_here)

@@ -12,7 +12,7 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 git ls-files -z --cached --others --exclude-standard |
   while IFS= read -r -d '' file; do [[ ! -e $file && ! -L $file ]] || printf '%s\0' "$file"; done |
-  tar --create --null --files-from=- | tar --extract --directory "$copy"
+  tar -c --null -T - -f - | tar -x -f - -C "$copy"
 cd "$copy"
 # The copy's library before the installed one, also in the notebooks' kernels.
 export PYTHONPATH="$copy/lib" CARRY_PROGRESS=off DVC_NO_ANALYTICS=1 DVC_SITE_CACHE_DIR="$copy/.site"
@@ -34,10 +34,8 @@ commit "first run"
 echo "smoke: the first run took ${SECONDS} s"
 
 SECONDS=0
-before=$(sha256sum dvc.lock)
 second=$(dvc repro "${targets[@]}" 2>&1) || fail "$second"
 ! grep "Running stage" <<< "$second" || fail "the second run should run no stage"
-[[ $(sha256sum dvc.lock) == "$before" ]] || fail "the second run changed dvc.lock"
 changed=$(git status --porcelain)
 [[ -z $changed ]] || fail "the second run changed files" "$changed"
 echo "smoke: the second run took ${SECONDS} s and ran no stage"

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ CHANGES = [
     "scale=smoke",
     "seeds=3",
     "train.addition_schemes=all",
-    "+override.addition_nope.training.steps=500",
+    "++override.addition_nope.training.steps=500",
     "+rows.my_row.training.steps=500",
 ]
 
@@ -36,10 +37,11 @@ def test_an_experiment_changes_its_setting_alone(change, tmp_path):
     assert {key: after[key] for key in after if key != section} == {
         key: before[key] for key in before if key != section
     }
-    lines = [*difflib.unified_diff((ROOT / "params.yaml").read_text().splitlines(),
-                                   path.read_text().splitlines(), n=0, lineterm="")]  # fmt: skip
+    old, new = ((each / "params.yaml").read_text().splitlines() for each in (ROOT, tmp_path))
+    lines = difflib.unified_diff(old, new, n=0, lineterm="")
     assert sum(line[0] in "+-" for line in lines) <= 15
-    assert not any(line.startswith("-#") for line in lines), "DVC drops a comment below a list"
+    comments = [[line for line in text if line.startswith("#")] for text in (old, new)]
+    assert comments[0] == comments[1] == new[: len(comments[0])], "comments keep their place"
 
 
 def test_lock_is_written_by_dvc(tmp_path):
@@ -48,6 +50,34 @@ def test_lock_is_written_by_dvc(tmp_path):
     with modify_yaml(path):
         pass
     assert path.read_bytes() == (ROOT / "dvc.lock").read_bytes()
+
+
+@pytest.mark.skipif("CI" not in os.environ, reason="who changes code runs `dvc repro` at the end")
+def test_the_lock_in_git_is_that_of_the_commit():
+    """In a fresh clone only what git does not have is missing: the outputs in data/."""
+    found = json.loads(run_dvc("status", "--json", cwd=ROOT))
+    changed = [
+        f"{stage}: {name} is {state}"
+        for stage, parts in found.items()
+        for part in parts
+        for kind in (part.items() if isinstance(part, dict) else [(part, {part: "changed"})])
+        for name, state in kind[1].items()
+        if not name.startswith("data/") and name != "reports/site"
+    ]
+    assert not changed, "run `dvc repro`, and commit dvc.lock and reports/ with the change"
+
+
+def test_the_graph_of_stages_fits_a_screen():
+    lines = run_dvc("dag", "--collapse-foreach-matrix", cwd=ROOT).splitlines()
+    assert len(lines) > 10 and max(map(len, lines)) <= 125
+
+
+def test_scores_are_metrics_before_claims_are_judged():
+    """`dvc repro evaluate && dvc metrics diff` shows them."""
+    stages = load_yaml(ROOT / "dvc.yaml")["stages"]
+    outs = [next(iter(out)) for out in stages["evaluate"]["outs"] if isinstance(out, dict)]
+    assert "reports/metrics" in outs and load_yaml(ROOT / "reports" / "dvc.yaml")["metrics"]
+    assert not {"reports/claims.json", "claims"} & {*stages["evaluate"]["deps"]}
 
 
 @pytest.fixture
@@ -64,10 +94,11 @@ def clone(tmp_path, monkeypatch):
     for file in (".dvc/config", "reports/dvc.yaml"):
         shutil.copy(ROOT / file, tmp_path / file)
     numbers = json.loads((ROOT / "reports" / "numbers.json").read_text(encoding="utf-8"))
-    for name, metrics in readme.select_metrics(numbers["rows"], []).items():
+    for name, metrics in readme.select_metrics(numbers["rows"]).items():
         path = tmp_path / "reports" / "metrics" / f"{name}.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(metrics))
+    (tmp_path / "reports" / "verdicts.json").write_text(json.dumps(readme.count_verdicts([])))
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "first")
@@ -78,16 +109,16 @@ def clone(tmp_path, monkeypatch):
     monkeypatch.setenv("DVC_SITE_CACHE_DIR", str(tmp_path / ".site"))
 
 
-def run_dvc(*words):
+def run_dvc(*words, cwd=None):
     """Return what a command of DVC prints."""
     command = [sys.executable, "-m", "dvc", *words]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True).stdout
 
 
 def test_metrics_have_few_columns(clone):
     lines = run_dvc("metrics", "show", "--md").strip().splitlines()
     files = sorted(path.name for path in Path("reports/metrics").glob("*.json"))
-    assert len(lines) == 2 + len(files)
+    assert len(lines) == 2 + len(files) + 1
     assert lines[0].count("|") - 1 <= 12  # the path, seven regions and four verdicts
     assert f"| reports/metrics/{files[0]} " in lines[2]
 
@@ -105,6 +136,6 @@ def test_every_setting_of_params_starts_the_first_stage(tmp_path):
     for file in ("dvc.yaml", "params.yaml"):
         shutil.copy(ROOT / file, tmp_path)
     apply_overrides(tmp_path / "params.yaml", ["+sclae=smoke"])
-    repo = Repo.init(tmp_path, no_scm=True)
-    (params,) = repo.stage.load_one(str(tmp_path / "dvc.yaml"), "problems").params
-    assert params.read_params()["sclae"] == "smoke"
+    with Repo.init(tmp_path, no_scm=True) as repo:
+        (params,) = repo.stage.load_one(str(tmp_path / "dvc.yaml"), "problems").params
+        assert params.read_params()["sclae"] == "smoke"

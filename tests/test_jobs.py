@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from carry import jobs
+from carry import jobs, processes
 from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.jobs import Job, pool, run_jobs, store
@@ -185,7 +185,7 @@ def test_a_job_runs_in_one_process_at_a_time(home, texts):
     run, read = texts
     place = Job("a", "texts", note, (home / "log", "a"), "a").place
     message = rf"^jobs: process {os.getpid()} on \S+ runs 'a' already; "
-    with store.lock_place(place, "a"), pytest.raises(SettingsError, match=message):
+    with processes.hold_lock(place, "a"), pytest.raises(SettingsError, match=message):
         run("a")
     assert read() == []
     run("a")

@@ -41,7 +41,7 @@ def test_the_same_run_writes_the_same_bytes(tmp_path, capfd):
     source = write(tmp_path / "note.ipynb", NOISY)
     written = [
         runner.execute_notebook(source, tmp_path / name / "done.ipynb", {"steps": 5}).read_bytes()
-        for name in ("first", "second")
+        for name in ("first", "a b [x] #1 50% é")
     ]
     assert written[0] == written[1]
     done = nbformat.reads(written[0].decode(), as_version=4)

@@ -1,5 +1,8 @@
 """`carry run`: what has no results is trained and scored once, and added to what is in git."""
 
+import os
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +14,8 @@ from carry.data.tables import write_tables
 from carry.experiments import resolve
 from carry.experiments.base import SMOKE, merge, row
 from carry.runs import run, tables
+from carry.training import loop
+from carry.training.jobs import find_trained
 
 TINY = merge(SMOKE, dict(seeds=2, evaluation=dict(digits=3)))
 MINE = row("mine", "tests", "Mine", **TINY)
@@ -22,6 +27,7 @@ def home(tmp_path, monkeypatch):
     for name in ("STORE", "REPORTS", "PROBLEMS"):
         monkeypatch.setattr(paths, name, tmp_path / name.lower())
     monkeypatch.setattr(paths, "ROOT", tmp_path)
+    monkeypatch.setattr(paths, "TRAINED", tmp_path / "data" / "trained")
     monkeypatch.setenv("CARRY_PROGRESS", "off")
     monkeypatch.setattr(params, "load_params", lambda: params.Params(train={"tests": "all"}))
 
@@ -111,9 +117,30 @@ def test_a_stage_trains_the_seeds_that_params_say_and_keeps_the_others(home, mon
     run.train(runs)
     run.evaluate(runs)
     assert count() == 2 and {*read("cells")["seed"]} == {0, 1}
-    assert [path.name for path in (paths.ROOT / "data/trained/mine").iterdir()] == [
-        "seed_0.safetensors"
-    ]
+    (kept,) = (paths.ROOT / "data/trained/mine").iterdir()
+    assert {"curve.parquet", "seed_0.safetensors", "done.json"} == {*os.listdir(kept)}
+
+
+def test_a_clone_that_pulled_the_trained_models_trains_none(home, monkeypatch):
+    """The store stays where it is; data/trained is what DVC pushes and pulls."""
+    use, count = home
+    monkeypatch.setattr(params, "load_params", lambda: params.Params(train={"tests": ["mine"]}))
+    runs = run.choose_runs()
+    before = run.train(runs)
+    run.evaluate(runs)
+    settings = read("runs")
+    shutil.rmtree(paths.STORE)
+    trained = []
+    monkeypatch.setattr(loop.Trainer, "train", lambda *_, **__: trained.append(1))
+    pd.testing.assert_frame_equal(run.train(runs), before)
+    run.evaluate(runs)
+    assert not trained and count() == 2
+    pd.testing.assert_frame_equal(read("runs"), settings)
+    damaged = next(paths.TRAINED.glob("mine/*/seed_0.safetensors"))
+    damaged.write_bytes(damaged.read_bytes()[:-1])
+    shutil.rmtree(paths.STORE)
+    assert find_trained(runs[0], 0) is None, "a damaged copy is no result"
+    assert find_trained(runs[0], 1).is_relative_to(paths.STORE)
 
 
 def test_lengths_between_trained_ones_are_printed_by_themselves():

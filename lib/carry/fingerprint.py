@@ -38,11 +38,14 @@ def find_commit() -> str:
     """Return the commit of the project, with `+` if files have changed; `unknown` without git."""
     try:
         run = {"cwd": LIBRARY.parents[1], "capture_output": True, "text": True, "check": True}
-        commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], **run).stdout.strip()
+        tree = subprocess.run(["git", "rev-parse", "--show-prefix", "HEAD"], **run)
         changed = subprocess.run(["git", "status", "--porcelain", "lib", "params.yaml"], **run)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return commit + ("+" if changed.stdout.strip() else "")
+    prefix, commit = tree.stdout.splitlines()
+    if prefix:  # an archive that was unpacked inside another repository
+        return "unknown"
+    return commit[:12] + ("+" if changed.stdout.strip() else "")
 
 
 def find_last_commits(folder: Path) -> dict[str, str]:
@@ -117,8 +120,8 @@ def find_reachable_files(modules: Iterable[str]) -> dict[str, Path]:
     Imports by name at run time (`importlib.import_module`) are not seen: the caller adds them,
     see `carry.experiments.run.Run.module_names`.
 
-    >>> list(find_reachable_files(["carry.config.paths"]))
-    ['carry', 'carry.config', 'carry.config.paths']
+    >>> list(find_reachable_files(["carry.config.tree"]))
+    ['carry', 'carry.config', 'carry.config.settings', 'carry.config.tree']
     """
     files = list_modules()
     reached: set[str] = set()

@@ -1,19 +1,71 @@
-"""Cores, one thread for each process, and its memory."""
+"""What a process may use: cores and open files; one thread, its memory, and locks."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+import filelock
+
+from carry.config.settings import SettingsError
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of glibc's mallopt
 
 
 def count_cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many cores this process may use, by its affinity and the quota of a container."""
+    from dask.system import cpu_count
+
+    return cpu_count()
+
+
+def allow_open_files(count: int) -> None:
+    """Raise the limit of open files: macOS allows 256, and each worker needs a dozen.
+
+    Raises:
+        SettingsError: where the system allows fewer.
+
+    >>> allow_open_files(64)
+    """
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= count:
+        return
+    if hard != resource.RLIM_INFINITY and hard < count:
+        raise SettingsError(f"ulimit -n: {hard} open files do not suffice; expected {count}")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
+
+
+@contextmanager
+def hold_lock(place: Path, name: str, seconds: float = 0.0) -> Iterator[None]:
+    """Hold the lock `place`.lock inside the block; refuse it, if another process holds it.
+
+    Args:
+        place: the folder or file that is locked; `place`.owner says by which process.
+        name: of what the process does, for the message of others.
+        seconds: how long to wait for another process.
+    """
+    lock, owner = (place.with_suffix(end) for end in (".lock", ".owner"))
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    held = filelock.FileLock(lock)
+    try:
+        held.acquire(timeout=seconds)
+    except filelock.Timeout:
+        holder = owner.read_text(encoding="utf-8").strip() if owner.exists() else "unknown"
+        raise SettingsError(
+            f"jobs: process {holder} runs {name!r} already; expected it to end first"
+        ) from None
+    try:
+        owner.write_text(f"{os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
+        yield
+    finally:
+        held.release()
 
 
 @contextmanager

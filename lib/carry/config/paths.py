@@ -10,29 +10,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-
-def find_root(place: Path) -> Path:
-    """Return the project's folder: the one with the package at `place`, if it lies in a project.
-
-    An installed copy does not; then it is the nearest of the working directory and its parents that
-    is a project, else the working directory.
-
-    >>> find_root(Path(__file__)) == ROOT
-    True
-    """
-    start = Path.cwd()
-    folders = (*place.resolve().parents[3:4], start, *start.parents)
-    return next(filter(is_project, folders), start)
-
-
-def is_project(folder: Path) -> bool:
-    """Return whether a folder is a clone of this project; others may have a params.yaml too."""
-    return (folder / "params.yaml").is_file() and (folder / "lib" / "carry").is_dir()
-
+from carry.config.settings import SettingsError
+from carry.config.tree import find_root
 
 ROOT = find_root(Path(__file__))
-STORE = ROOT / "data" / "store"  # results of jobs, which DVC ignores
-PROBLEMS = ROOT / "data" / "problems"  # problem sets
+
+
+def writable(path: Path) -> Path:
+    """Return where a file of the project is written that can be made again at any time.
+
+    In a read-only project, such as one in the image of a container, it is in a temporary folder.
+
+    >>> writable(ROOT / "data") == ROOT / "data"
+    True
+    """
+    if os.access(ROOT, os.W_OK):
+        return path
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    key = hashlib.sha256(os.fsencode(ROOT)).hexdigest()[:8]
+    return Path(tempfile.gettempdir()) / f"carry-{user}-{key}" / path.relative_to(ROOT)
+
+
+STORE = writable(ROOT / "data" / "store")  # results of jobs, which DVC ignores
+TRAINED = ROOT / "data" / "trained"  # results of trainings, which DVC keeps
+PROBLEMS = writable(ROOT / "data" / "problems")  # problem sets
 INSTALLED = Path(__file__).parents[1] / "weights"  # of the one row that a wheel brings
 REPORTS = ROOT / "reports"  # results, weights, certificates, figures and pages: in git
 
@@ -82,13 +83,22 @@ def executed_file(notebook: str) -> Path:
     return ROOT.joinpath("data", "executed", *(folder or name).split("/"), f"{name}.ipynb")
 
 
+def require_writable() -> None:
+    """Refuse a read-only project, before work whose results would be added to it."""
+    if not os.access(ROOT, os.W_OK):
+        raise SettingsError(f"{ROOT}: the project is read-only; expected a writable clone of it")
+
+
 def display_path(path: Path) -> str:
     """Return a path relative to the project, so that printed paths are equal on all machines.
 
-    A path outside the project stays as it is.
+    Links are not followed: `data/store` may be on another disk. A path elsewhere stays as it is.
+
+    >>> display_path(ROOT / "data" / "store"), display_path(Path("/etc/hosts"))
+    ('data/store', '/etc/hosts')
     """
-    path = Path(path).resolve()
-    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
+    path = Path(os.path.abspath(path))
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.as_posix()
 
 
 def socket_folder() -> str:

@@ -32,7 +32,7 @@ from carry.config import paths
 from carry.config.settings import SettingsError, describe
 from carry.jobs import store
 from carry.jobs.store import Job
-from carry.processes import count_cores
+from carry.processes import allow_open_files, count_cores
 
 ADDRESS = re.compile(r"dask://([\w.-]+|\[[\da-fA-F:]+\]):(\d{1,5})")
 CONNECT_SECONDS = 10.0
@@ -40,6 +40,7 @@ WAIT_SECONDS = 2.0  # between looks for new workers
 LOCK_SECONDS = 60.0  # until a lost worker must have ended, before its job starts elsewhere
 FOLDER_SECONDS = 10.0  # until a network file system must show a new folder
 REPORT_SECONDS = 1.0  # between reports of a job
+FILES, FILES_PER_WORKER = 128, 16  # that this process opens, most of them sockets
 WORKERS_PER_GPU = 8  # small models leave a GPU idle most of the time
 
 Report = Callable[..., None]  # called with the number of a job, the share that is done, and a note
@@ -178,6 +179,7 @@ def _start_local_cluster(jobs: int) -> Iterator[Any]:
     """Start workers on this machine: one for each core, or up to eight for each GPU."""
     gpus = find_gpus()
     count = min(jobs, count_cores(), WORKERS_PER_GPU * len(gpus) or jobs)
+    allow_open_files(FILES + FILES_PER_WORKER * count)
     workers = {}
     for index in range(count):
         # Dask's own memory limit would pause a worker; the machine's is enough.

@@ -5,6 +5,7 @@ data/store/KIND/KEY/checkpoints/  while the job runs, or after it was killed
 data/store/KIND/KEY.lock, .owner  which process runs the job
 
 The key has no names: equal work is done once, whatever it is called. Nothing is ever removed.
+data/trained/ROW/KEY are copies of trainings, which DVC keeps, pushes and pulls.
 """
 
 from __future__ import annotations
@@ -13,21 +14,17 @@ import hashlib
 import json
 import os
 import shutil
-import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import filelock
 import torch
 
 from carry import fingerprint
 from carry.config import paths
-from carry.config.settings import SettingsError
-from carry.processes import one_thread, single_precision
+from carry.processes import hold_lock, one_thread, single_precision
 
 DONE, CHECKPOINTS = "done.json", "checkpoints"
 MISSING = "has no result"
@@ -66,7 +63,7 @@ def find_fault(place: Path) -> str:
     'has no result'
     """
     marker = place / DONE
-    if not marker.exists():
+    if not marker.exists() and not _restore(place):
         return MISSING
     try:
         done = json.loads(marker.read_text(encoding="utf-8"))
@@ -78,13 +75,24 @@ def find_fault(place: Path) -> str:
     return "its kept result is damaged, or belongs to another job"
 
 
+def _restore(place: Path) -> bool:
+    """Take a result from data/trained, where `dvc pull` may have put it; say if it was there."""
+    for kept in paths.TRAINED.glob(f"*/{place.name}"):
+        draft = place.with_name(f"{place.name}.{os.getpid()}")
+        shutil.copytree(kept, draft)
+        shutil.rmtree(place, ignore_errors=True)  # checkpoints
+        draft.rename(place)
+        return True
+    return False
+
+
 def perform(report: Callable[..., None], job: Job, place: Path, lock_seconds: float = 0.0) -> None:
     """Run a job with one thread, and keep its result in the folder `place`.
 
     A result that another process has kept in the meantime is not made again. A job that another
     process runs is refused after `lock_seconds`.
     """
-    with lock_place(place, job.name, lock_seconds):
+    with hold_lock(place, job.name, lock_seconds):
         fault = find_fault(place)
         if fault:
             if fault != MISSING:
@@ -98,26 +106,6 @@ def perform(report: Callable[..., None], job: Job, place: Path, lock_seconds: fl
 def remove_checkpoints(place: Path) -> None:
     """Remove the checkpoints of a finished job, if it has any."""
     shutil.rmtree(place / CHECKPOINTS, ignore_errors=True)
-
-
-@contextmanager
-def lock_place(place: Path, name: str, seconds: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a job's result, or name the process that holds it."""
-    lock, owner = (place.with_suffix(end) for end in (".lock", ".owner"))
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    held = filelock.FileLock(lock)
-    try:
-        held.acquire(timeout=seconds)
-    except filelock.Timeout:
-        holder = owner.read_text(encoding="utf-8").strip() if owner.exists() else "unknown"
-        raise SettingsError(
-            f"jobs: process {holder} runs {name!r} already; expected it to end first"
-        ) from None
-    try:
-        owner.write_text(f"{os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
-        yield
-    finally:
-        held.release()
 
 
 def _work(report: Callable[..., None], job: Job, place: Path) -> dict[str, Any]:

@@ -62,8 +62,7 @@ Table = tuple[list[str], list[list[str]]]  # the names of its columns, and its l
 def write_numbers(folder: Path = paths.REPORTS) -> dict[str, Any]:
     """Write numbers.json next to the ledger of claims in a folder, and return its content.
 
-    The same numbers become metrics of DVC: a small file for each row, since `dvc metrics show`
-    prints one line for each file.
+    How many claims hold, fail, ... becomes a metric of DVC, in verdicts.json.
     """
     records = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
     cells = results.read_table("cells")
@@ -75,11 +74,22 @@ def write_numbers(folder: Path = paths.REPORTS) -> dict[str, Any]:
         "headlines": summarise_headlines(cells, results.read_table("runs")),
         "certificates": summarise_certificates(results.read_certificates()),
     }
-    metrics = select_metrics(numbers["rows"], records)
-    contents = {"numbers": numbers, **{f"metrics/{name}": of for name, of in metrics.items()}}
-    for name, content in contents.items():
-        paths.write_file(folder / f"{name}.json", json.dumps(content, indent=2) + "\n")
+    for name, content in {"numbers": numbers, "verdicts": count_verdicts(records)}.items():
+        _write_json(folder / f"{name}.json", content)
     return numbers
+
+
+def write_metrics(folder: Path = paths.REPORTS / "metrics") -> None:
+    """Write the accuracy of the README's rows as metrics of DVC.
+
+    There is a small file for each row, since `dvc metrics show` prints one line for each file.
+    """
+    for name, content in select_metrics(summarise_rows(results.read_table("cells"))).items():
+        _write_json(folder / f"{name}.json", content)
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    paths.write_file(path, json.dumps(content, indent=2) + "\n")
 
 
 def summarise_rows(cells: pd.DataFrame) -> dict[str, dict[str, Any]]:
@@ -152,27 +162,27 @@ def describe_works(records: list[dict[str, Any]]) -> dict[str, str]:
     return texts
 
 
-def select_metrics(
-    rows: dict[str, dict[str, Any]], records: list[dict[str, Any]]
-) -> dict[str, dict[str, float]]:
-    """Return the metrics of DVC: accuracy of the README's rows, and the claims by verdict.
+def count_verdicts(records: list[dict[str, Any]]) -> dict[str, int]:
+    """Return how many claims hold, fail, ..., for `dvc metrics`.
+
+    >>> count_verdicts([{"verdict": "holds"}])
+    {'holds': 1, 'fails': 0, 'undecided': 0, 'not_tested': 0}
+    """
+    count = Counter(record["verdict"] for record in records)
+    return {name: sum(count[verdict] for verdict in group) for name, group in METRICS.items()}
+
+
+def select_metrics(rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Return the accuracy of the README's rows, for `dvc metrics`.
 
     Another start than a row's first has metrics of its own, with its name at the end.
 
     >>> starts = {"all": {"twice as long": {"value": 0.9}}}
     >>> row = {"start": "1", "trained": 10, "twice as long": {"value": 0.125}, "starts": starts}
-    >>> metrics = select_metrics({"addition_relative": row}, [{"verdict": "holds"}])
-    >>> metrics["addition_relative"], metrics["addition_relative_all"]
-    ({'twice_as_long': 0.125}, {'twice_as_long': 0.9})
-    >>> metrics["claims"]
-    {'holds': 1, 'fails': 0, 'undecided': 0, 'not_tested': 0}
+    >>> select_metrics({"addition_relative": row})
+    {'addition_relative': {'twice_as_long': 0.125}, 'addition_relative_all': {'twice_as_long': 0.9}}
     """
-    count = Counter(record["verdict"] for record in records)
-    metrics = {
-        "claims": {
-            name: sum(count[verdict] for verdict in group) for name, group in METRICS.items()
-        }
-    }
+    metrics = {}
     for row, start, numbers in list_lines(rows, (*FOOTING_ROWS, OWN_ROW)):
         values = {name: numbers[name]["value"] for name in COLUMNS if name in numbers}
         key = row if start == rows[row]["start"] else f"{row}_{start}"

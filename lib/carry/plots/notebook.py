@@ -33,7 +33,7 @@ class Notebook:
         """Take the name of a notebook, with its folder."""
         self.name = name
         self.tables = results.open_results()
-        self.folder = paths.figures_folder(name)
+        self.folder = paths.writable(paths.figures_folder(name))
         self.runs: dict[str, Run] = {}  # of the results that were read so far, by row
         self.shown: list[str] = []  # the names of figures, in order
 

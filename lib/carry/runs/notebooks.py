@@ -30,6 +30,7 @@ COMPARED = {"CARRY_PROGRESS": "off", "OMP_NUM_THREADS": "1"}
 # Settings of a user that change what a kernel computes, draws or prints, or which kernel starts;
 # not those that say where modules are.
 OF_USER = re.compile(r"(PYTHON(?!(PATH|HOME|USERBASE|NOUSERSITE)$)|IPYTHON|JUPYTER|MPL|MATPLOTLIB)")
+LOCKS = paths.STORE / "notebooks"
 
 
 def find_notebook(name: str) -> Path:
@@ -68,12 +69,18 @@ def list_notebooks(work: str) -> list[str]:
 def run_notebook(name: str) -> Path:
     """Execute a notebook as a stage, and return the executed copy.
 
-    A notebook with the parameter `scale` gets that of params.yaml. An unknown notebook is refused.
+    A notebook with the parameter `scale` gets that of params.yaml. An unknown notebook is refused,
+    and so is one that another process executes.
     """
+    paths.require_writable()
+    if (paths.ROOT / "data").is_symlink() and (paths.ROOT / ".git").exists():
+        raise SettingsError("data: a link leads out of the git repository, and DVC keeps nothing "
+                            "there; expected a folder, in which `store` may be a link")  # fmt: skip
     source, target = find_notebook(name), paths.executed_file(name)
     has_scale = "scale" in papermill.inspect_notebook(source)
     parameters = {"scale": params.load_params().scale} if has_scale else {}
-    return execute_notebook(source, target, parameters, name)
+    with processes.hold_lock(LOCKS / name.replace("/", "_"), name):
+        return execute_notebook(source, target, parameters, name)
 
 
 def draw_figures(work: str | None = None) -> list[Path]:
@@ -85,20 +92,20 @@ def draw_figures(work: str | None = None) -> list[Path]:
     if work is None:
         return [path for each in list_works() for path in draw_figures(each)]
     names = list_notebooks(work)
-    targets = [paths.executed_file(name) for name in names]
     folder = paths.figures_folder(work)
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
-    # Spawned: a copy of this process, whose threads hold locks, could wait for ever.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(min(len(names), processes.count_cores()), context) as pool:
-        faults = list(pool.map(_run_one, names))
-    failed = [f"{name}: {fault}" for name, fault in zip(names, faults, strict=True) if fault]
-    if failed:
-        raise SettingsError("; ".join(failed))
-    for path, written in before.items():
-        if path.exists() and path.stat().st_mtime_ns == written:
-            path.unlink()
-    return targets
+    with processes.hold_lock(LOCKS / f"figures_{work}", f"carry figures {work}"):
+        before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+        # Spawned: a copy of this process, whose threads hold locks, could wait for ever.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(min(len(names), processes.count_cores()), context) as pool:
+            faults = list(pool.map(_run_one, names))
+        failed = [f"{name}: {fault}" for name, fault in zip(names, faults, strict=True) if fault]
+        if failed:
+            raise SettingsError("; ".join(failed))
+        for path, written in before.items():
+            if path.exists() and path.stat().st_mtime_ns == written:
+                path.unlink()
+    return [paths.executed_file(name) for name in names]
 
 
 def _run_one(name: str) -> str:

@@ -110,13 +110,13 @@ def choose_trained(scale: str | None = None) -> list[Run]:
 
 
 def train(runs: Sequence[Run]) -> pd.DataFrame:
-    """Train runs; put the weights into data/trained, and return the learning curves."""
+    """Train runs; copy the results to data/trained, and return the learning curves."""
     curves = train_runs(runs, label="training")
     if runs[0].scale != NOTEBOOK:
-        folder = paths.ROOT / "data" / "trained"
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(paths.TRAINED, ignore_errors=True)
         for run in runs:
-            _copy_weights(run, run.seeds, folder / run.name)
+            for job, _ in list_training_jobs(run):
+                shutil.copytree(job.place, paths.TRAINED / run.name / job.place.name)
     return curves
 
 
@@ -222,6 +222,7 @@ def run_rows(
     Raises:
         SettingsError: for an unknown name, scale or seed, and for a setting that does not fit.
     """
+    paths.require_writable()
     runs = list(find_runs(names, scale))
     check_runs(runs)
     for run in runs:

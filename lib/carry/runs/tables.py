@@ -13,6 +13,7 @@ from carry.data.tables import read_parquet, write_tables
 from carry.experiments.run import Run
 from carry.jobs import Job, store
 from carry.models.identity import describe_run
+from carry.processes import hold_lock
 
 PLACE = ["row", "scale", "seed"]
 LOCK_SECONDS = 600.0  # for other tasks of an array job, which add to the same tables
@@ -36,7 +37,7 @@ def add_lines(tables: Mapping[str, pd.DataFrame], folder: Path, places: Collecti
     """
     merged = {}
     lock = paths.STORE / "tables" / f"{folder.parent.name}_{folder.name}"
-    with store.lock_place(lock, f"tables of {folder.name}", LOCK_SECONDS):
+    with hold_lock(lock, f"tables of {folder.name}", LOCK_SECONDS):
         names = {*tables, *(path.stem for path in folder.glob("*.parquet"))}
         for name in [*sorted(names - {"runs"}), *names & {"runs"}]:
             path = folder / f"{name}.parquet"
