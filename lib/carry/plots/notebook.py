@@ -69,7 +69,7 @@ class Notebook:
         caption: str,
         answers: Sequence[str] = (),
     ) -> None:
-        """Show a figure with its caption and origin; where `carry figures` runs the notebook, save it.
+        """Show a figure with its caption and origin, and save it, if `carry figures` runs this.
 
         It then writes NAME.svg, NAME.parquet with the figure's numbers, and NAME.json, which
         `carry.plots.index` lists. Without a figure, it writes NAME.json alone: rows without results
