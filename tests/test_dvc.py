@@ -21,7 +21,7 @@ CHANGES = [
     "seeds=3",
     "train.addition_schemes=all",
     "++override.addition_nope.training.steps=500",
-    "+rows.my_row.training.steps=500",
+    "++rows.made_up.training.steps=500",
 ]
 
 

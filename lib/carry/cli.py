@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from carry.config import paths
+from carry.config import paths, tree
 from carry.config.settings import (
     LARGEST_INTEGER,
     SettingsError,
@@ -77,7 +77,7 @@ def run_command(arguments: list[str] | None = None) -> int:
     """Parse the arguments, run the command, and return the exit code."""
     options = vars(make_parser().parse_args(arguments))
     command, name = options.pop("run"), options.pop("command")
-    if name in IN_CLONE and not paths.is_project(paths.ROOT):
+    if name in IN_CLONE and not tree.is_project(paths.ROOT):
         raise SettingsError(
             f"carry {name}: {paths.ROOT} is not in a clone of the project; expected the working "
             "directory in one"

@@ -35,7 +35,7 @@ def find_notebooks(root: Path | None = None) -> dict[str, Path]:
     """Return the notebooks of the project by name, with their folder below notebooks/, if any.
 
     >>> [name for name in find_notebooks() if "/" not in name]
-    ['index', 'overview', 'tour']
+    ['index', 'overview', 'tour', 'try_your_own']
     """
     folder = (root or paths.ROOT) / "notebooks"
     # A dot begins the names of drafts that a refresh is writing.

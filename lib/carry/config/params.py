@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from carry.config.paths import ROOT, is_project
+from carry.config.paths import ROOT
 from carry.config.settings import Settings
+from carry.config.tree import is_project
 
 
 class Params(Settings):

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from carry.config import paths
+from carry.config import paths, tree
 from carry.config.settings import SettingsError, describe, suggest_name
 from carry.experiments.resolve import load_run, make_run
 from carry.experiments.run import Run
@@ -39,7 +39,7 @@ def find_weights(run: Run, seed: int) -> Path:
         expected = f"a seed from 0 to {run.seeds - 1}"
         if seed in range(run.seeds):
             expected = _name_command(run)
-            if not paths.is_project(paths.ROOT):
+            if not tree.is_project(paths.ROOT):
                 expected = "a clone of the project, which has more weights, or " + expected
         raise SettingsError(
             f"runs.{run.name}: seed {describe(seed)} is not trained here, and "
