@@ -366,8 +366,9 @@ def conclude(
         text += f"but {len(verdicts) - same} of {len(verdicts)} verdicts differ."
     if outside:
         row, name, far = max(outside, key=lambda number: abs(number[2]))
-        text += f" The largest difference: {row}, {name}, {_format_difference(far, ' points')} the range."
         text += (
+            f" The largest difference: {row}, {name}, {_format_difference(far, ' points')} the "
+            "range."
             " If yours differ by chance alone, as many are outside, or more, with a probability "
             f"of {format_percent(p)}%; {100 * ALPHA:.0f}% or less counts as a difference."
         )
