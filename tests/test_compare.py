@@ -103,7 +103,7 @@ def test_each_number_says_how_far_outside_it_is(project, capsys):
     assert "twice as long 33 to 50 40 to 55 1 of 2 outside" in numbers
     text = " ".join(lines)
     assert "Undecided: 9 of 12 numbers of 2 rows are inside" in text
-    assert f"The largest difference: {OTHER}, twice as long, 7 below the range." in text
+    assert f"The largest difference: {OTHER}, twice as long, 7 points below the range." in text
     assert "So few seeds cannot show a difference" in text
 
 

@@ -149,8 +149,8 @@ def compare_rows(commit: str) -> Iterator[Compared]:
 
 def _compare_study(
     my_runs: pd.DataFrame,
-    their_runs: pd.DataFrame,
     my_cells: pd.DataFrame,
+    their_runs: pd.DataFrame,
     their_cells: pd.DataFrame,
 ) -> Iterator[Compared]:
     changed = {
@@ -322,7 +322,7 @@ def describe_row(row: Compared, revision: str) -> list[str]:
     else:
         title += f"not compared: {revision} has no seed with these settings"
         title += f" ({'; '.join(row.other)})" if row.other else ""
-    lines = [("", "yours", "in git", "")]
+    lines = [("percent", "yours", "in git", "")]
     for name in mine if len(theirs) else ():
         ranges = [_format_range(seeds[name]) for seeds in (mine, theirs)]
         beyond = row.find_outside(name)
@@ -366,8 +366,9 @@ def conclude(
         text += f"but {len(verdicts) - same} of {len(verdicts)} verdicts differ."
     if outside:
         row, name, far = max(outside, key=lambda number: abs(number[2]))
-        text += f" The largest difference: {row}, {name}, {_format_difference(far)} the range."
         text += (
+            f" The largest difference: {row}, {name}, {_format_difference(far, ' points')} the "
+            "range."
             " If yours differ by chance alone, as many are outside, or more, with a probability "
             f"of {format_percent(p)}%; {100 * ALPHA:.0f}% or less counts as a difference."
         )
@@ -391,8 +392,8 @@ def _format_share(share: float) -> str:
     return {"100": ">99.99", "0": "<0.01"}.get(text, text) if 0 < share < 1 else text
 
 
-def _format_difference(share: float) -> str:
-    return f"{_format_share(abs(share))} {'above' if share > 0 else 'below'}"
+def _format_difference(share: float, unit: str = "") -> str:
+    return f"{_format_share(abs(share))}{unit} {'above' if share > 0 else 'below'}"
 
 
 def _join(noun: str, numbers: Iterable[int]) -> str:
