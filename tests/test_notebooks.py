@@ -209,6 +209,8 @@ def list_names(tree):
 def test_what_a_reader_is_invited_to_change_is_checked(name):
     (cell,) = find_inviting_cells(name)
     (line,) = [line for line in cell.source.splitlines() if "# Change this" in line]
+    if line.startswith(" "):
+        return  # in a function or class, the run of which refuses what does not work
     names = list_names(ast.parse(line).body[0].targets[0])
     assert names and names <= find_checked_names(cell), cell.source
 

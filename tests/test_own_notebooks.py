@@ -147,7 +147,7 @@ def save_as_jupyter(path, first):
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 @pytest.mark.filterwarnings("ignore")  # of nbclient's event loop
 def test_a_saved_notebook_differs_for_git_only_where_its_outputs_do(clone):
-    setting = re.search(r"^git config filter.*", list_make("setup"), re.MULTILINE)[0]
+    setting = re.search(r"git config filter.*", list_make("setup"))[0]
     run(["bash", "-c", setting], clone)
     before = (clone / "note.ipynb").read_bytes()
     save_as_jupyter(clone / "note.ipynb", "number = 3")
@@ -165,7 +165,7 @@ def test_a_saved_notebook_differs_for_git_only_where_its_outputs_do(clone):
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 def test_git_takes_notebooks_as_they_are_where_the_environment_is_gone(clone):
-    setting = re.search(r"^git config filter.*", list_make("setup"), re.MULTILINE)[0]
+    setting = re.search(r"git config filter.*", list_make("setup"))[0]
     run(["bash", "-c", setting.replace(sys.prefix, "/nowhere")], clone)
     content = json.loads((clone / "note.ipynb").read_text(encoding="utf-8"))
     content["metadata"]["widgets"] = {}

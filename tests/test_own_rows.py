@@ -19,6 +19,7 @@ from carry.experiments.resolve import list_rows, load_run
 from carry.runs import run
 from carry.training.jobs import list_training_jobs
 from carry.training.loop import Trainer
+from made_up_project import move_project
 
 TINY = """
 rows:
@@ -34,10 +35,9 @@ rows:
 @pytest.fixture
 def write(tmp_path, monkeypatch):
     """Return a function that writes params.yaml of a project without results."""
-    for name in ("STORE", "REPORTS", "PROBLEMS"):
-        monkeypatch.setattr(paths, name, tmp_path / name.lower())
-    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    move_project(monkeypatch, tmp_path)
     monkeypatch.setattr(params, "ROOT", tmp_path)
+    (tmp_path / "lib" / "carry").mkdir(parents=True)  # without it this is another project
     monkeypatch.setenv("CARRY_PROGRESS", "off")
     results.read_runs.cache_clear()
     yield lambda text: (tmp_path / "params.yaml").write_text(text, encoding="utf-8")

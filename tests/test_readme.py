@@ -42,7 +42,7 @@ def test_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     examples = [code for line, code in split_blocks(CONTRIBUTING) if not RECIPE.search(line)]
-    assert len(examples) == 4 and not split_blocks(README)
+    assert len(examples) == 5 and not split_blocks(README)
     for example in examples:
         exec(compile(example, "CONTRIBUTING.md", "exec"), names)
     assert names["logits"].shape[0] == 8
