@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dask.system
@@ -214,24 +216,57 @@ def test_a_second_process_draws_no_figures_of_the_same_work(monkeypatch, tmp_pat
         notebooks.run_notebook("pipeline/train")
 
 
-def test_a_restored_result_is_whole_or_absent(monkeypatch, tmp_path):
-    """Of two processes, or after a kill, no half of a copy counts as a result."""
+@pytest.fixture
+def kept(monkeypatch, tmp_path):
+    """Return the folder of a result in data/trained, which the store does not have."""
     monkeypatch.setattr(paths, "STORE", tmp_path / "store")
     monkeypatch.setattr(paths, "TRAINED", tmp_path / "trained")
-    job = Job("a", "train", note, ("a",))
-    (place,) = run_jobs([job], "texts")
-    shutil.copytree(place, paths.TRAINED / "row" / place.name)
-    shutil.rmtree(place)
+    (place,) = run_jobs([Job("a", "train", note, ("a",))], "texts")
+    (paths.TRAINED / "row").mkdir(parents=True)
+    return place.rename(paths.TRAINED / "row" / place.name)
 
-    def stop(source, target, **_):
-        shutil.copy(Path(source) / "done.json", Path(target).parent)
-        raise KeyboardInterrupt
+
+def test_a_restored_result_is_whole_or_absent(monkeypatch, kept):
+    """After a kill, no half of a copy counts as a result."""
+    place = paths.STORE / "train" / kept.name
+    copy = shutil.copyfile
+
+    def stop(source, target):
+        if Path(source).name == "done.json":
+            raise KeyboardInterrupt
+        copy(source, target)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(shutil, "copytree", stop)
+        patch.setattr(shutil, "copyfile", stop)
         store.find_fault(place)
-    assert not place.exists()
+    assert [path.name for path in place.iterdir()] == ["text.txt"]
     assert store.find_fault(place) == "" and (place / "text.txt").read_text() == "a"
+
+
+def test_several_processes_may_restore_a_result_at_once(kept):
+    """As the notebooks of a work do, after `dvc pull`."""
+    place = paths.STORE / "train" / kept.name
+    barrier = threading.Barrier(8)
+
+    def restore(_):
+        barrier.wait()
+        return store.find_fault(place)
+
+    for _ in range(20):
+        with ThreadPoolExecutor(8) as pool:
+            assert [*pool.map(restore, range(8))] == [""] * 8
+        assert {path.name for path in place.iterdir()} == {"text.txt", "done.json"}
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("name", ["text.txt", "done.json"])
+def test_a_damaged_copy_does_not_end_a_training(kept, name):
+    """It goes on from its checkpoints."""
+    (kept / name).write_text("{")
+    place = paths.STORE / "train" / kept.name
+    paths.write_file(place / store.CHECKPOINTS / "seed_0", "half")
+    assert store.find_fault(place) == store.MISSING
+    assert (place / store.CHECKPOINTS / "seed_0").exists()
 
 
 # ---- The machine ---------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import time
 from collections.abc import Callable
@@ -62,26 +61,30 @@ def find_fault(place: Path) -> str:
     >>> find_fault(Path("nowhere"))
     'has no result'
     """
-    marker = place / DONE
-    if not marker.exists() and not _restore(place):
+    if not (place / DONE).exists() and not _restore(place):
         return MISSING
+    return "" if _is_whole(place) else "its kept result is damaged, or belongs to another job"
+
+
+def _is_whole(place: Path) -> bool:
+    """Return whether a folder has all files of its job, as they were written."""
     try:
-        done = json.loads(marker.read_text(encoding="utf-8"))
+        done = read_done(place)
         hashes = {name: paths.hash_file(place / name) for name in done["files"]}
-        if done["key"] == place.name and done["files"] == hashes:
-            return ""
+        return done["key"] == place.name and done["files"] == hashes
     except (OSError, ValueError, KeyError, TypeError):
-        pass
-    return "its kept result is damaged, or belongs to another job"
+        return False
 
 
 def _restore(place: Path) -> bool:
-    """Take a result from data/trained, where `dvc pull` may have put it; say if it was there."""
-    for kept in paths.TRAINED.glob(f"*/{place.name}"):
-        draft = place.with_name(f"{place.name}.{os.getpid()}")
-        shutil.copytree(kept, draft)
-        shutil.rmtree(place, ignore_errors=True)  # checkpoints
-        draft.rename(place)
+    """Take a result from data/trained, where `dvc pull` may have put it; say if it was there.
+
+    Several processes may do so at once: each file appears whole, and the marker last.
+    """
+    for kept in filter(_is_whole, paths.TRAINED.glob(f"*/{place.name}")):
+        for name in (*read_done(kept)["files"], DONE):
+            with paths.write_atomically(place / name) as draft:
+                shutil.copyfile(kept / name, draft)
         return True
     return False
 
