@@ -84,6 +84,13 @@ def test_a_picture_in_a_text_and_the_order_of_cells_are_kept():
     assert kept.attachments == picture and kept.id == cell.id
 
 
+@pytest.mark.parametrize("content", [rb'"\ud83d"', b"[" * 100_000])
+def test_what_cannot_be_written_stays_as_it_is(content):
+    """Half of a character, as a cut output may have, and a list that is too deep."""
+    content = b'{"cells": [{"cell_type": "raw", "metadata": {}, "source": ' + content + b"}]}"
+    assert clean_file(content) == content
+
+
 def test_a_notebook_becomes_a_script_of_python():
     text, resources = ScriptExporter().from_filename(find_notebooks()["tour"])
     assert resources["output_extension"] == ".py"

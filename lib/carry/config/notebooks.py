@@ -94,11 +94,11 @@ def clean_file(content: bytes) -> bytes:
     """
     try:
         notebook = clean_notebook(json.loads(content))
-    except (ValueError, LookupError, TypeError, AttributeError):
+        # As nbformat writes it.
+        text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True)
+        return f"{text}\n".encode()
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return content
-    # As nbformat writes it.
-    text = json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True)
-    return f"{text}\n".encode()
 
 
 if __name__ == "__main__":
