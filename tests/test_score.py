@@ -234,6 +234,8 @@ BAD_MODELS = {
     GOOD + "\ndef logits(t):\n    return t / [0]\n": "mine.py line 5: TypeError",
     GOOD
     + "def logits(t): return torch.eye(15)[t.roll(-1, dims=1)]\n": "1 tokens change with later",
+    GOOD + "def logits(t): return 0.009 * torch.eye(15)[t.roll(-1, dims=1)]\n": "after 5 tokens of "
+    "line 1 are right only with later tokens; expected a function",
 }
 
 
@@ -256,9 +258,19 @@ def test_paths_that_are_no_models_are_refused(capsys, tmp_path, write):
         assert (code, out) == (2, "") and err.count("\n") == 1 and message in err, err
 
 
-def test_a_model_may_import_its_neighbours(tmp_path, write):
-    write("neighbour_of_mine.py", "import torch\nSYMBOLS = 15\n")
-    code = "def logits(t): return torch.zeros(*t.shape, SYMBOLS)\n"
-    system = load_model(write("mine.py", GOOD + "from neighbour_of_mine import SYMBOLS\n" + code))
+DATACLASS = """from __future__ import annotations
+from dataclasses import dataclass
+
+@dataclass
+class Config:
+    symbols: int = 15
+"""
+
+
+def test_a_model_may_have_classes_and_import_its_neighbours(write):
+    write("neighbour_of_mine.py", DATACLASS)
+    code = "def logits(t):\n    from neighbour_of_mine import Config\n"
+    code += "    return torch.zeros(*t.shape, Config().symbols)\n"
+    system = load_model(write("mine.py", DATACLASS + GOOD + code))
     questions = read_questions(system, [Line(1, "1+2")], "sums", 1)
     assert score_questions(system, questions)["error"].tolist() != [""]

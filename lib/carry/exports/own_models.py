@@ -11,7 +11,8 @@ A Python file has settings, and a function from tokens to logits (examples/own_m
 Task and format are those of a row (`carry show ROW` prints some). Token k is the k-th symbol of
 `carry.formats.ALPHABET`; there are as many symbols as the format uses. A line of B is a problem
 with its response, `^356+94=207$`, followed by padding, `_`. The function may use any library and
-device. Its values at a token must not depend on later tokens. Loading the file executes it.
+device. Its values at a token must not depend on later tokens: some are computed again without
+these. Loading the file executes it.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float, Integer
 from torch import Tensor, nn
 
 from carry.config.settings import SettingsError, describe
+from carry.evaluation.ask import make_problem
 from carry.experiments.resolve import make_run
 from carry.exports import load_exported
 from carry.formats import ALPHABET
@@ -39,8 +42,12 @@ from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.randomness import stream
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 SECTIONS = ("task", "format")  # of the settings: the file is the rest of the model
 TOLERANCE = 1e-2  # of logits at one token that are computed with and without later tokens
+CHECKED = 8  # tokens of a right answer that are predicted again without later tokens
 
 
 class FunctionNetwork(Architecture):
@@ -153,16 +160,37 @@ def _check_function(system: System) -> None:
                 )
 
 
+@torch.inference_mode()
+def check_right_answers(system: System, scored: pd.DataFrame) -> None:
+    """Refuse a function that is right only where it reads what follows, by one answer of each size.
+
+    The check in `load_model` sees neither longer questions nor differences below its tolerance.
+
+    Args:
+        scored: of `carry.evaluation.question_scores.score_questions`.
+    """
+    if not isinstance(system.network, FunctionNetwork):
+        return
+    for line in scored[scored["exact"]].drop_duplicates("digits").itertuples():
+        problem = make_problem(system.task, line.operands).to(system.device)
+        batch = system.format.write(problem)
+        tokens, start = batch.tokens.long(), int(batch.start[0])
+        for end in range(start, tokens.shape[1], -(-(tokens.shape[1] - start) // CHECKED)):
+            if system.network(tokens[:, :end], [])[0, -1].argmax() != tokens[0, end]:
+                raise SettingsError(
+                    f"{system.network.path}: logits: those after {end} tokens of line {line.line} "
+                    "are right only with later tokens; expected a function of the tokens so far"
+                )
+
+
 def _import_file(path: Path) -> ModuleType:
     """Execute a Python file, which may import its neighbours, and return its module."""
     spec = importlib.util.spec_from_file_location(f"own_model_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        with _name_errors(path):
-            spec.loader.exec_module(module)
-    finally:
-        sys.path.pop(0)
+    sys.path.insert(0, str(path.resolve().parent))  # for good: functions may import, too
+    sys.modules[spec.name] = module  # which dataclasses look up
+    with _name_errors(path):
+        spec.loader.exec_module(module)
     return module
 
 

@@ -134,6 +134,10 @@ def score(
     questions = scores.read_questions(system, lines, file, start)
     with progress_bar(len(questions), "score", unit=" questions", delay=1.0, leave=False) as bar:
         scored = scores.score_questions(system, questions, start, bar.update, to is not None)
+    if model is not None:
+        from carry.exports.own_models import check_right_answers
+
+        check_right_answers(system, scored)
     if to is not None:
         names = {"answer": "right", "written": "answer"}
         table = scored[["question", "written", "answer", "error"]].rename(columns=names)
