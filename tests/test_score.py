@@ -239,6 +239,11 @@ BAD_MODELS = {
 }
 
 
+def test_a_question_may_be_longer_than_a_cell_of_csv(write):
+    question = "+".join(["9" * 10_000] * 20)
+    assert read_file(write("sums", question)) == [Line(1, question)]
+
+
 @pytest.mark.parametrize("code", BAD_MODELS)
 def test_models_that_do_not_fit_are_refused_in_one_line(capsys, write, code):
     file = write("sums.txt", "1+2\n")

@@ -224,4 +224,7 @@ def read_file(path: str | Path) -> list[Line]:
 
 
 def _split(text: str) -> list[str]:
-    return next(csv.reader([text]))
+    try:
+        return next(csv.reader([text]))
+    except csv.Error:  # a cell of more than 131,072 letters
+        return [text]
