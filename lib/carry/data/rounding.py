@@ -21,13 +21,15 @@ def round_floats(table: pd.DataFrame, floor: float = 0.0) -> pd.DataFrame:
     >>> table = pd.DataFrame({"share": [0.12345678, 3e-16, None], "n": [1234567.0, 2, 3]})
     >>> round_floats(table, floor=1e-12).values.tolist()
     [[0.123457, 1234567.0], [0.0, 2.0], [nan, 3.0]]
+    >>> round_floats(table.astype({"share": "Float64"}))["share"].tolist()
+    [0.123457, 3e-16, <NA>]
     """
-    rounded = {}
-    for name, column in table.select_dtypes("floating").items():
-        values = [
-            number if number.is_integer() else float(f"{number:.{DIGITS}g}")
-            for number in column.astype(float)
-        ]
-        kept = pd.Series(values, index=column.index, dtype=column.dtype)
-        rounded[name] = kept.mask(kept.abs() < floor, 0.0)
-    return table.assign(**rounded)
+
+    def round_float(number: float) -> float:
+        if abs(number) < floor:
+            return 0.0
+        return number if number.is_integer() else float(f"{number:.{DIGITS}g}")
+
+    columns = table.select_dtypes("floating").items()
+    rounded = {name: [*map(round_float, column.astype(float))] for name, column in columns}
+    return table.assign(**rounded).astype({name: table.dtypes[name] for name in rounded})
