@@ -159,9 +159,7 @@ class Claim(Settings):
     circuits: RandomCircuits | None = None
     thesis_runs: ThesisRuns | None = None
     compare: Comparison | None = None
-    holds_if: Annotated[
-        str, match_words(f"({CONDITION})?", "a sign and a number, as '>= 0.99'")
-    ] = ""
+    holds_if: Condition = ""
     margin: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
     ungated: str = ""
     interim_tests: Annotated[int, Field(ge=0)] = 0
