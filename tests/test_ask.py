@@ -227,6 +227,21 @@ def test_passes_write_what_greedy_decoding_writes(monkeypatch, row, text, noise,
         assert table["context"].iloc[-1].endswith("".join(table["predicted"][:-1]))
 
 
+@pytest.mark.parametrize(("noise", "decodes"), [(0.2, False), (1.0, True)])
+def test_a_long_question_is_decoded_where_most_tokens_are_wrong(monkeypatch, noise, decodes):
+    system = add_noise(load_committed("addition_relative"), noise)
+    calls = []
+    monkeypatch.setattr(asking, "FROM_TOKENS", 0)
+    monkeypatch.setattr(asking, "MOST_PASSES", 10)
+    monkeypatch.setattr(
+        asking, "decode_greedily", lambda *words: calls.append(1) or decode_greedily(*words)
+    )
+    problem = make_problem(system.task, ["9" * 200, "1" * 200])
+    written = write_answer(system, problem, 1).response
+    assert torch.equal(written, decode_greedily(system, problem, 1)[0, : len(written)].long())
+    assert bool(calls) == decodes
+
+
 def test_few_passes_find_a_long_answer_with_local_errors():
     system = add_noise(load_committed("addition_relative"), 0.2)
     problem = make_problem(system.task, [7**1700, 3**3000])

@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
 MAX_TOKENS = 2**20  # of a question and its right response; a pass over so many takes gigabytes
 LEAST_GAIN = 16  # tokens that a pass finds, or else decoding with a cache is faster
-FROM_TOKENS = 4096  # from which on it is slower, if windows hide most of what the cache holds
+# From so many on it is slower, if windows hide most of what the cache holds, unless so many passes
+# find few tokens: the model is wrong at most of them.
+FROM_TOKENS, MOST_PASSES = 4096, 64
 
 Report = Callable[[int, int], None]  # of the tokens known so far, and those of the right response
 
@@ -149,7 +151,7 @@ def write_answer(
         return predict_tokens(logits), probabilities
 
     has_windows = any(encoding.window is not None for encoding in system.network.encodings)
-    always_passes = has_windows and asked + slots >= FROM_TOKENS
+    passes_left = MOST_PASSES if has_windows and asked + slots >= FROM_TOKENS else 0
     guess, known = target, 0
     while True:
         response, probabilities = read(guess)
@@ -159,7 +161,8 @@ def write_answer(
         if response[found - 1] == EOS or found == slots:
             response = response[:found]
             break
-        if not always_passes and found - known < LEAST_GAIN:
+        passes_left -= found - known < LEAST_GAIN
+        if passes_left < 0:
             with _report_steps(system, problem, start, lambda now: report(now, len(target))):
                 response = _cut_end(decode_greedily(system, problem, start)[0])
             _, probabilities = read(response)
