@@ -201,6 +201,11 @@ def test_text_has_the_same_bytes_whatever_git_converts(tmp_path):
 # ---- Two at once ---------------------------------------------------------------------------------
 
 
+def test_names_with_dots_have_locks_of_their_own(tmp_path):
+    with processes.hold_lock(tmp_path / "a.b", "b"), processes.hold_lock(tmp_path / "a.c", "c"):
+        assert {path.suffix for path in tmp_path.iterdir()} == {".lock", ".owner"}
+
+
 def test_a_second_process_draws_no_figures_of_the_same_work(monkeypatch, tmp_path):
     monkeypatch.setattr(notebooks, "LOCKS", tmp_path / "notebooks")
     by = rf"^jobs: process {os.getpid()} on \S+ runs "

@@ -51,7 +51,7 @@ def hold_lock(place: Path, name: str, seconds: float = 0.0) -> Iterator[None]:
         name: of what the process does, for the message of others.
         seconds: how long to wait for another process.
     """
-    lock, owner = (place.with_suffix(end) for end in (".lock", ".owner"))
+    lock, owner = (place.with_name(f"{place.name}{end}") for end in (".lock", ".owner"))
     lock.parent.mkdir(parents=True, exist_ok=True)
     held = filelock.FileLock(lock)
     try:
