@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import shutil
 import subprocess
 
 import numpy as np
@@ -105,6 +106,20 @@ def test_each_number_says_how_far_outside_it_is(project, capsys):
     assert "Undecided: 9 of 12 numbers of 2 rows are inside" in text
     assert f"The largest difference: {OTHER}, twice as long, 7 points below the range." in text
     assert "So few seeds cannot show a difference" in text
+
+
+def test_what_is_no_longer_there_is_named(project, capsys):
+    folder = paths.results_folder("tests")
+    for path in folder.glob("*.parquet"):
+        table = pd.read_parquet(path)
+        table[(table["row"] != ROW) | (table["seed"] > 1)].to_parquet(path)
+    line = "Nothing else differs: each seed in reports/results is as in HEAD."
+    gone = f"{ROW} (laptop): seeds 0 and 1 in HEAD, not in reports/results"
+    assert run_compare(capsys) == (1, [gone, line])
+    shutil.rmtree(folder)
+    gone = [f"{row} (laptop): seeds 0, 1, 2 and 3 in HEAD, not in reports/results"
+            for row in (ROW, OTHER)]  # fmt: skip
+    assert run_compare(capsys) == (1, [*gone, line])
 
 
 def test_results_of_another_kind_are_not_reproduced(project, capsys):

@@ -206,6 +206,9 @@ REFUSED = {
     ),
     "is_sign: a token is a digit too": lambda: ids.coupled(DIGITS, DIGITS),
     "ids: 1 x 2 tokens do not fit": lambda: ids.unknowable([[1, 2, 3]], [[1, 2]]),
+    "plain: float32, 2 tokens; expected integers": lambda: ids.unknowable([1.5, 2.0], [1, 2]),
+    "ids: 'abc' are no ids": lambda: ids.unknowable([1, 2, 3], "abc"),
+    "plain: float32, 0 tokens": lambda: ids.unknowable([], []),
     "tokens: float32 are no tokens": lambda: ids.find_digits(torch.ones(2), None),
 }
 

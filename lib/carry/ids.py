@@ -120,8 +120,11 @@ def unknowable(plain: Any, ids: Any) -> Bool[Tensor, "*B T"]:
 
     >>> unknowable([1, 2, 3, 0, 1, 2, 0, 1, 2, 3], [7, 8, 2, 0, 7, 8, 0, 7, 8, 2]).int().tolist()
     [0, 0, 1, 0, 0, 0, 0, 0, 0, 1]
+
+    Raises:
+        SettingsError: for ids that are no integers, and for others than those of the same tokens.
     """
-    plain, ids = (torch.as_tensor(each, dtype=torch.long) for each in (plain, ids))
+    plain, ids = _read_ids("plain", plain), _read_ids("ids", ids)
     if plain.shape != ids.shape:
         raise SettingsError(f"ids: {_shape(ids)} tokens do not fit; expected {_shape(plain)}")
     batch = _make_batch(plain > 0, plain - 1)
@@ -190,6 +193,17 @@ def _read_mask(name: str, mask: Any, like: Tensor | None = None) -> Bool[Tensor,
         raise SettingsError(
             f"{name}: {_shape(mask)} tokens do not fit; expected {_shape(like)}, as in is_digit"
         ) from None
+
+
+def _read_ids(name: str, ids: Any) -> Integer[Tensor, "*B T"]:
+    try:
+        ids = torch.as_tensor(ids)
+    except (ValueError, TypeError, RuntimeError):
+        raise SettingsError(f"{name}: {describe(ids)} are no ids; expected a tensor") from None
+    if ids.dtype == torch.bool or ids.is_floating_point() or not ids.ndim or not ids.shape[-1]:
+        found = f"{_name_type(ids)}, {_shape(ids) or 'no'} tokens"
+        raise SettingsError(f"{name}: {found}; expected integers, an id for each token")
+    return ids.long()
 
 
 def _name_type(tensor: Tensor) -> str:

@@ -44,7 +44,7 @@ def find_notebooks(root: Path | None = None) -> dict[str, Path]:
     return {
         name: path
         for name, path in names.items()
-        if name in _read_names(path, path.stat().st_mtime_ns)
+        if path.is_file() and name in _read_names(path, path.stat().st_mtime_ns)
     }
 
 

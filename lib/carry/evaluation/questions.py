@@ -195,7 +195,7 @@ def read_file(path: str | Path) -> list[Line]:
     """
     path = Path(path)
     try:
-        texts = path.read_text(encoding="utf-8-sig").splitlines()
+        texts = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise SettingsError(
             f"{path}: byte {error.start} is no UTF-8; expected a text or a CSV file"

@@ -75,14 +75,19 @@ class Compared(NamedTuple):
 def compare_results(revision: str = "HEAD") -> int:
     """Print how my results differ from those of a commit; return 1 if they are not reproduced.
 
+    That is: numbers differ by more than chance, a verdict differs, or seeds are missing.
+
     Raises:
         SettingsError: without git, and for a commit that does not exist or has no results.
     """
     commit = find_commit(revision)
-    rows = list(compare_rows(commit))
+    rows, missing = list(compare_rows(commit)), list(list_missing(commit))
+    for text in missing:
+        print(f"{text} in {revision}, not in reports/results")
     if not rows:
-        print(f"Nothing differs: each seed in reports/results is as in {revision}.")
-        return 0
+        print(f"Nothing{' else' * bool(missing)} differs: each seed in reports/results is as in "
+              f"{revision}.")  # fmt: skip
+        return 1 if missing else 0
     for row in rows:
         print(*describe_row(row, revision), sep="\n", end="\n\n")
     print(f"verdicts, in {revision} and yours, where they differ:", flush=True)
@@ -92,7 +97,7 @@ def compare_results(revision: str = "HEAD") -> int:
     text, reproduced = conclude(rows, verdicts, revision)
     print(textwrap.fill(text, WIDTH, break_on_hyphens=False))
     print(f"To undo: git checkout {revision} -- reports README.md dvc.lock; to keep: commit them.")
-    return 0 if reproduced else 1
+    return 0 if reproduced and not missing else 1
 
 
 # ---- What differs --------------------------------------------------------------------------------
@@ -145,6 +150,23 @@ def compare_rows(commit: str) -> Iterator[Compared]:
                 for table, content in zip(mine, theirs, strict=True)
             ]
             yield from _compare_study(*mine, *known)
+
+
+def list_missing(commit: str) -> Iterator[str]:
+    """Yield the rows of a commit, with their seeds, that reports/results does not have."""
+    folder = paths.display_path(paths.results_folder(""))
+    studies = _run_git("ls-tree", "-d", "--name-only", f"{commit}:./{folder}").stdout.decode()
+    for study in studies.splitlines():
+        path = paths.results_folder(study) / "runs.parquet"
+        content = read_committed(commit, paths.display_path(path))
+        if content is None or (path.exists() and content == path.read_bytes()):
+            continue
+        theirs = pd.read_parquet(io.BytesIO(content), columns=PLACE)
+        if path.exists():
+            mine = read_parquet(path, f"results.{study}", REMEDY)[PLACE]
+            theirs = theirs[~pd.MultiIndex.from_frame(theirs).isin(pd.MultiIndex.from_frame(mine))]
+        for (row, scale), seeds in theirs.groupby(["row", "scale"], sort=False)["seed"]:
+            yield f"{row} ({scale}): {_join('seed', seeds)}"
 
 
 def _compare_study(
