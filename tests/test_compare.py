@@ -86,7 +86,7 @@ def test_a_seed_with_equal_numbers_is_reproduced(project, capsys):
     assert code == 0 and lines[0] == f"{ROW} (laptop): your seed 2, 4 in HEAD"
     assert [line.split()[-1] for line in lines[2:6]] == ["inside"] * 4
     text = " ".join(lines)
-    assert OTHER not in text and "To undo: git checkout HEAD -- reports" in text
+    assert OTHER not in text and "To undo what is not committed: git checkout reports" in text
     assert "Reproduced: 4 of 4 numbers of 1 row are inside the range of the seeds in HEAD, " in text
     assert "and all 1 verdicts are the same." in text and "chance" not in text
 

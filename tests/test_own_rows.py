@@ -65,7 +65,7 @@ def test_every_command_knows_the_row(write, capsys, tmp_path):
     assert call(capsys, "ask", "6+4", "--row", "my_row")[0] == 0
     assert call(capsys, "export", "my_row")[1] == "data/exports/my_row/seed_0\n"
     cells = results.open_results()["cells"]
-    assert {*results.add_labels(cells, cells)["label"]} == {"Abacus, not learned"}
+    assert {*results.add_labels(cells, cells)["label"]} == {"my_row, not learned"}
 
 
 def test_another_row_is_added_to_the_results_of_the_first(write):

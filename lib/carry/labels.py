@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from carry import formats, positions, tasks
 from carry.experiments import load_rows
+from carry.experiments.own import STUDY
 from carry.experiments.resolve import load_run
 from carry.experiments.run import Run
 from carry.models import encodings
@@ -52,12 +53,17 @@ def describe_positions(run: Run) -> str:
 def describe_row(row: str, run: Run | None = None) -> str:
     """Return the label of a row; for a row that no experiment has, its name in words.
 
+    A row of params.yaml is called by its name: two of them may differ in the training alone.
+
     Args:
         run: its settings (default: those of the experiments).
 
     >>> describe_row("addition_abacus_looped"), describe_row("my_new_idea")
     ('Abacus, looped', 'My new idea')
     """
+    own = load_rows().get(row)
+    if own is not None and own.study == STUDY:
+        return own.label or row
     run = run or find_run(row)
     return describe_run(run) if run else row.replace("_", " ").capitalize()
 

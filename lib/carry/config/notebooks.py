@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -77,13 +78,24 @@ def clean_notebook(notebook: dict[str, Any]) -> dict[str, Any]:
             has_run = cell["execution_count"] is not None
             count += has_run
             content["execution_count"] = count if has_run else None
-            content["outputs"] = [
+            content["outputs"] = _join_streams(
                 {**output, "execution_count": count} if "execution_count" in output else output
                 for output in cell["outputs"]
                 if WIDGET not in output.get("data", {})
-            ]
+            )
         cells.append(content)
     return {"cells": cells, "metadata": METADATA, "nbformat": 4, "nbformat_minor": 5}
+
+
+def _join_streams(outputs: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return outputs in which neighbouring texts are one: where a kernel cuts them is chance."""
+    joined: list[dict[str, Any]] = []
+    for output in outputs:
+        if joined and output.get("name") and joined[-1].get("name") == output["name"]:
+            texts = ["".join(each["text"]) for each in (joined.pop(), output)]
+            output = {**output, "text": "".join(texts).splitlines(keepends=True)}
+        joined.append(output)
+    return joined
 
 
 def clean_file(content: bytes) -> bytes:

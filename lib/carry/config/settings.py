@@ -63,7 +63,8 @@ def suggest_name(name: object, choices: Iterable[object]) -> str:
     if more > 0:
         nearest = sorted(difflib.get_close_matches(wanted, names, n=MOST_NAMES, cutoff=0.0))
     listing = ", ".join(nearest) + (f" and {more} more" if more > 0 else "")
-    similar = difflib.get_close_matches(wanted, names, n=1)
+    longer = [name for name in names if name.startswith(wanted)] if len(wanted) > 3 else []
+    similar = longer or difflib.get_close_matches(wanted, names, n=1)
     if similar:
         return f"did you mean '{similar[0]}'? (known: {listing})"
     return f"expected one of {listing}"

@@ -206,12 +206,17 @@ def read_file(path: str | Path) -> list[Line]:
     if "question" not in header:
         for number, text in rows:
             cells = _split(text)  # a quoted question is one cell
+            if len(cells) > 1 and re.search("[-+*/]", cells[0]):  # 653+49,702 is no 653+49702
+                raise SettingsError(
+                    f"{path} line {number}: {describe(text)} has a comma after a question; "
+                    "expected the header `question,answer`, or quotes around a question with commas"
+                )
             lines.append(Line(number, cells[0] if len(cells) == 1 else text))
     for number, text in rows[1:] if "question" in header else ():
         cells = _split(text)
         if len(cells) != len(header):
             raise SettingsError(
-                f"{path} line {number}: {len(cells)} cells, {describe(text)}; expected "
+                f"{path} line {number}: the number of cells of {describe(text)} is {len(cells)}; expected "
                 f"{len(header)}, as in the header, and quotes around a question with commas"
             )
         values = dict(zip(header, cells, strict=True))

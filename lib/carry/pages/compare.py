@@ -96,7 +96,7 @@ def compare_results(revision: str = "HEAD") -> int:
     print(*(differ or ["  none"]), sep="\n", end="\n\n")
     text, reproduced = conclude(rows, verdicts, revision)
     print(textwrap.fill(text, WIDTH, break_on_hyphens=False))
-    print(f"To undo: git checkout {revision} -- reports README.md dvc.lock; to keep: commit them.")
+    print("To undo what is not committed: git checkout reports README.md dvc.lock")
     return 0 if reproduced and not missing else 1
 
 
