@@ -59,7 +59,7 @@ REFUSED = {
     "": "sums.csv: no questions; expected one on each line",
     "question,answer\n": "sums.csv: no questions",
     "653+49,702\n1+2,3\n": "sums.csv line 1: '653.49,702' has a comma after a question",
-    "question,answer\n1,000+2,1002\n": "sums.csv line 2: the number of cells of .* is 3; expected 2",
+    "question,answer\n1,000+2,1002\n": "sums.csv line 2: the number of cells .* is 3; expected 2",
     "question,answer\n1+2,3\n3+4,8\n": "sums.csv line 3: answer: '8' is wrong for '3[+]4'; .* '7'",
     "1+2\n\n3+x\n": "sums.csv line 3: question: 'x' in '3[+]x' is neither a digit nor a sign; exp",
     "1+2\n7/0\n": "sums.csv line 2: question: '7/0' has no result; expected",

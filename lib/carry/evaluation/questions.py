@@ -217,7 +217,7 @@ def read_file(path: str | Path) -> list[Line]:
         if len(cells) != len(header):
             raise SettingsError(
                 f"{path} line {number}: the number of cells of {describe(text)} is {len(cells)}; "
-                f"expected {len(header)}, as in the header, and quotes around a question with commas"
+                f"expected {len(header)}, as in the header, and quotes around questions with commas"
             )
         values = dict(zip(header, cells, strict=True))
         lines.append(Line(number, values["question"], values.get("answer")))
