@@ -53,6 +53,8 @@ def suggest_name(name: object, choices: Iterable[object]) -> str:
 
     >>> suggest_name("abcus", ["abacus", "index"])
     "did you mean 'abacus'? (known: abacus, index)"
+    >>> suggest_name("parity", ["charity", "parity_by_steps"])
+    "did you mean 'parity_by_steps'? (known: charity, parity_by_steps)"
     >>> suggest_name("zzz", ["b", "a"])
     'expected one of a, b'
     """
@@ -63,8 +65,8 @@ def suggest_name(name: object, choices: Iterable[object]) -> str:
     if more > 0:
         nearest = sorted(difflib.get_close_matches(wanted, names, n=MOST_NAMES, cutoff=0.0))
     listing = ", ".join(nearest) + (f" and {more} more" if more > 0 else "")
-    longer = [name for name in names if name.startswith(wanted)] if len(wanted) > 3 else []
-    similar = longer or difflib.get_close_matches(wanted, names, n=1)
+    longer = [name for name in names if wanted and name.startswith(wanted)]
+    similar = difflib.get_close_matches(wanted, longer or names, n=1, cutoff=0.0 if longer else 0.6)
     if similar:
         return f"did you mean '{similar[0]}'? (known: {listing})"
     return f"expected one of {listing}"
