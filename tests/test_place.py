@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dask.system
+import matplotlib.pyplot as plt
+import pandas as pd
 import pytest
 
 from carry import fingerprint, processes
@@ -174,6 +176,10 @@ def test_a_notebook_in_a_read_only_project_saves_its_figures_elsewhere(monkeypat
     elsewhere = Notebook("overview").folder
     assert elsewhere.is_relative_to(tempfile.gettempdir())
     assert elsewhere.parts[-2:] == folder.parts[-2:]
+    shown = []
+    monkeypatch.setattr("carry.plots.notebook.display", lambda *of, **_: shown.append(of[-1].data))
+    Notebook("overview").show(plt.figure(), "drawn", pd.DataFrame(), "A title", "A caption.")
+    assert shown[0].endswith("`git log -1 reports/figures/overview/drawn.svg` has its commit.")
     for refuses in (lambda: run.run_rows(["addition_nope"]), lambda: notebooks.run_notebook("x")):
         with pytest.raises(SettingsError, match="read-only; expected a writable clone"):
             refuses()

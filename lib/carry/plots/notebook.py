@@ -104,8 +104,9 @@ class Notebook:
         else:  # laid out alike, so that the picture below has the same bytes
             figure.savefig(io.BytesIO(), format="svg", bbox_inches="tight")
         # Not the commit itself, or the outputs of a notebook would change with each.
-        svg = (self.folder / f"{name}.svg").relative_to(paths.REPORTS.parent).as_posix()
-        origin = f"`{index.name_command(self.name)}` draws it; `git log -1 {svg}` has its commit."
+        svg = paths.figures_folder(self.name).relative_to(paths.REPORTS.parent) / f"{name}.svg"
+        command = index.name_command(self.name)
+        origin = f"`{command}` draws it; `git log -1 {svg.as_posix()}` has its commit."
         display(figure, Markdown(f"{caption}\n\n{origin}"), metadata={"figure": name})
         plt.close(figure)
 
