@@ -38,8 +38,9 @@ def test_the_example_trains_scores_and_draws(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gpt2_abacus", "torch_abacus"])
-def test_models_of_others_train_with_abacus_ids(name, capsys):
+def test_models_of_others_train_with_abacus_ids(name, capsys, monkeypatch):
     """A few steps lower the loss, and longer sums than any trained one are scored."""
+    monkeypatch.syspath_prepend(EXAMPLES)  # as Python does for a script
     with torch.random.fork_rng():
         example = runpy.run_path(str(EXAMPLES / f"{name}.py"))
         scores = example["main"](steps=101, batch=16, count=5)
