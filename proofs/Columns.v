@@ -282,7 +282,7 @@ Section Rules.
     | S k => after r (state_at numbers k) (column_of numbers k)
     end.
 
-  Definition low (s : segment) : Prop := is_low (sign_ids s).
+  Definition is_below (s : segment) : Prop := is_low (sign_ids s).
 
   (** The rules hold of numbers and what is written below them. *)
   Record follows (numbers : list (list nat)) (written : list token) : Prop := Follows {
@@ -398,7 +398,7 @@ Section Rules.
     apply IH. auto.
   Qed.
 
-  Hypothesis signs_low : Forall low (first (form r) :: others (form r)).
+  Hypothesis signs_low : Forall is_below (first (form r) :: others (form r)).
   Hypothesis equals_low : sign_ids (last_ (form r)) = Some (-1)%Z :: answer_tags.
 
   Lemma near_alike q place col next : (1 <= place)%Z ->
@@ -497,7 +497,7 @@ End Rules.
 (** The task of some rules, of problems whose numbers and answers follow them. *)
 Definition columns_task (r : rules) (problem : Type) (numbers : problem -> list (list nat))
     (written : problem -> list token)
-    (signs_low : Forall low (first (form r) :: others (form r)))
+    (signs_low : Forall is_below (first (form r) :: others (form r)))
     (equals_low : sign_ids (last_ (form r)) = Some (-1)%Z :: tags (last_ (form r)))
     (ends_once : forall p, ~ In END (written p))
     (follow : forall p, follows r (numbers p) (written p)) : task :=
