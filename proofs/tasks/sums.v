@@ -1,4 +1,4 @@
-(** Sums of one or two numbers and a first carry, in any base up to 36: addition and increment. *)
+(** Sums of one or two numbers and a first carry, in any base: addition and increment. *)
 
 From Coq Require Import List Arith NArith ZArith Bool Lia.
 From Carry Require Import Decoding Windows Columns Digits.
@@ -52,7 +52,6 @@ Section Sums.
     later := flat_map (fun c => map (fun cc => (c, fst cc, snd cc)) (near_columns false count)) [0; 1] |}.
 
   Hypothesis base_2 : 2 <= base.
-  Hypothesis base_36 : base <= 36.
 
   Lemma value_low lowest n : value (digit_at base lowest n) = n mod base.
   Proof.
