@@ -71,6 +71,13 @@ Section Sums.
     rewrite N.div_add_l by lia. lia.
   Qed.
 
+  Lemma total_mod l c : (total (map (fun n => n mod base) l) + c) mod base = (total l + c) mod base.
+  Proof.
+    revert c; induction l as [|n l IH]; intros c; [reflexivity|]. cbn [map total fold_right].
+    fold (total l) (total (map (fun n => n mod base) l)).
+    rewrite <- !N.add_assoc, N.add_mod_idemp_l, !(N.add_comm n), <- !N.add_assoc by lia. apply IH.
+  Qed.
+
   Section Problem.
     Variables (has_id : bool) (carry : N) (ns : list N).
     Hypothesis carry_1 : carry <= 1.
@@ -114,11 +121,7 @@ Section Sums.
     Proof.
       rewrite nth_digits by exact base_2. destruct (sum_at k) as [-> Hc].
       set (c := state_at r numbers k) in *. cbn [r sum_rules out]. rewrite values_at, column_low.
-      assert (Hmod : forall l e, (total (map (fun n => n mod base) l) + e) mod base = (total l + e) mod base).
-      { induction l as [|n l IH]; intros e; [reflexivity|]. cbn [map total fold_right].
-        fold (total l) (total (map (fun n => n mod base) l)).
-        rewrite <- !N.add_assoc, N.add_mod_idemp_l, !(N.add_comm n), <- !N.add_assoc by lia. apply IH. }
-      rewrite Hmod.
+      rewrite total_mod.
       assert (present : existsb is_some (map (digit_at base (k =? 0)%nat) (at_ k)) || (0 <? c)
         = (k =? 0)%nat || (1 <=? total (at_ k) + c)).
       { assert (H : forall l, existsb is_some (map (digit_at base false) l) = (1 <=? total l)).
