@@ -73,6 +73,12 @@ Proof.
     destruct (visible windows (snd query) k'); cbn [map snd app]; rewrite IH by lia; reflexivity.
 Qed.
 
+Lemma glimpse_filter windows first middle middle' (query : cell) :
+  filter (fun c => visible windows (snd query) (snd c)) middle
+  = filter (fun c => visible windows (snd query) (snd c)) middle' ->
+  glimpse windows first middle query = glimpse windows first middle' query.
+Proof. unfold glimpse. intros ->. reflexivity. Qed.
+
 (** * Places *)
 
 Fixpoint digit_cells (tags_ : ids) (place : Z) (l : list token) : list cell :=
@@ -120,25 +126,26 @@ Proof.
 Qed.
 
 Section Places.
-  Variable higher : list window.
-  Notation windows := ((0, 1)%Z :: higher).
+  Variables (below above : Z) (higher : list window).
+  Hypothesis two : (below + above = 1)%Z.
   Variables (q : ids) (place : Z).
-  Let sees_ (c : cell) := visible windows (Some place :: q) (snd c).
+  Let sees_ (c : cell) := visible ((below, above) :: higher) (Some place :: q) (snd c).
 
-  (** The window shows the digits at the query's place and at the next one. *)
-  Lemma visible_digits tags_ n l : (-1 <= place)%Z ->
+  (** A window of two places shows the digits at these places. *)
+  Lemma visible_digits tags_ n l :
     let at_ i := if (i <? n)%Z then None else nth_error l (Z.to_nat (i - n)) in
+    let i := (place - below)%Z in
     filter sees_ (digit_cells tags_ n l)
-    = filter sees_ (cell_at tags_ place (at_ place) ++ cell_at tags_ (place + 1) (at_ (place + 1)%Z)).
+    = filter sees_ (cell_at tags_ i (at_ i) ++ cell_at tags_ (i + 1) (at_ (i + 1)%Z)).
   Proof.
-    intros Hp. cbv zeta. revert n; induction l as [|t l IH]; intros n.
-    - assert (H : forall i, (if (i <? n)%Z then None else nth_error (@nil token) (Z.to_nat (i - n))) = None).
-      { intros i. destruct (i <? n)%Z, (Z.to_nat (i - n)); reflexivity. }
+    cbv zeta. set (i := (place - below)%Z). revert n; induction l as [|t l IH]; intros n.
+    - assert (H : forall j, (if (j <? n)%Z then None else nth_error (@nil token) (Z.to_nat (j - n))) = None).
+      { intros j. destruct (j <? n)%Z, (Z.to_nat (j - n)); reflexivity. }
       rewrite !H. reflexivity.
     - cbn [digit_cells filter]. rewrite IH. clear IH. unfold sees_ at 1. cbn [snd].
-      assert (H : (place < n - 1 \/ place = n - 1 \/ place = n \/ n < place)%Z) by lia.
-      destruct H as [H|[->|[->|H]]]; try (rewrite visible_level_1 by lia);
-        repeat match goal with |- context [(?a <? ?b)%Z] => destruct (Z.ltb_spec a b); try lia end.
+      assert (H : (i < n - 1 \/ i = n - 1 \/ i = n \/ n < i)%Z) by lia.
+      destruct H as [H|[H|[H|H]]]; try (rewrite visible_level_1 by (unfold i in H; lia)); clearbody i;
+        try subst i; repeat match goal with |- context [(?a <? ?b)%Z] => destruct (Z.ltb_spec a b); try lia end.
       + reflexivity.
       + replace (n - 1 + 1 - n)%Z with 0%Z by lia. replace (n - 1 + 1)%Z with n by lia.
         cbn [cell_at app filter nth_error Z.to_nat]. unfold sees_. cbn [snd].
@@ -146,8 +153,8 @@ Section Places.
       + replace (n - n)%Z with 0%Z by lia. replace (n + 1 - (n + 1))%Z with 0%Z by lia.
         replace (Z.to_nat (n + 1 - n)) with 1 by lia. cbn [cell_at app filter nth_error Z.to_nat].
         unfold sees_. cbn [snd]. destruct (visible _ _ _); reflexivity.
-      + replace (Z.to_nat (place - n)) with (S (Z.to_nat (place - (n + 1)))) by lia.
-        replace (Z.to_nat (place + 1 - n)) with (S (Z.to_nat (place + 1 - (n + 1)))) by lia.
+      + replace (Z.to_nat (i - n)) with (S (Z.to_nat (i - (n + 1)))) by lia.
+        replace (Z.to_nat (i + 1 - n)) with (S (Z.to_nat (i + 1 - (n + 1)))) by lia.
         reflexivity.
   Qed.
 End Places.
@@ -166,44 +173,49 @@ Definition is_low (k : ids) : Prop :=
   match k with Some c :: _ => (c <= -1)%Z | _ => True end.
 
 Section Shift.
-  Variable higher : list window.
-  Notation windows := ((0, 1)%Z :: higher).
-  Variables (q : ids) (place : Z).
-  Hypothesis far : (1 <= place)%Z.
+  Variables (below above : Z) (higher : list window).
+  Notation windows := ((below, above) :: higher).
+  Variables (q : ids) (place place' : Z).
 
-  (** A query at any place from 1 on sees what a query at place 1 sees. *)
+  (** Queries at two places see the same. *)
   Definition alike (c d : cell) : Prop :=
-    show windows (Some place :: q) c = show windows (Some 1%Z :: q) d
-    /\ visible windows (Some place :: q) (snd c) = visible windows (Some 1%Z :: q) (snd d).
+    show windows (Some place :: q) c = show windows (Some place' :: q) d
+    /\ visible windows (Some place :: q) (snd c) = visible windows (Some place' :: q) (snd d).
 
   Lemma alike_digit t i tags_ :
-    alike (t, Some (place + i)%Z :: tags_) (t, Some (1 + i)%Z :: tags_).
+    alike (t, Some (place + i)%Z :: tags_) (t, Some (place' + i)%Z :: tags_).
   Proof.
     unfold alike, show, visible. cbn [fst snd]. rewrite !levels_cons. cbn [map]. split.
     - do 2 f_equal. unfold bias_row. lia.
     - do 3 f_equal; unfold inside; do 2 f_equal; lia.
   Qed.
 
-  Lemma alike_low t k : is_low k -> alike (t, k) (t, k).
+  Definition far (k : ids) : Prop :=
+    match k with Some c :: _ => (c < Z.min place place' - Z.max below above)%Z | _ => True end.
+
+  Lemma alike_far t k : far k -> alike (t, k) (t, k).
   Proof.
     intros H. unfold alike, show, visible. cbn [fst snd].
     destruct k as [|[c|] k]; rewrite ?levels_without_ids, !levels_cons; try (split; reflexivity).
-    cbn [is_low] in H. cbn [map]. split.
+    cbn [far] in H. cbn [map]. split.
     - do 2 f_equal. unfold bias_row. lia.
     - do 3 f_equal; unfold inside; f_equal; lia.
   Qed.
 
   Lemma glimpse_alike (first first' : cell) middle middle' (query query' : cell) :
-    snd query = Some place :: q -> snd query' = Some 1%Z :: q ->
+    snd query = Some place :: q -> snd query' = Some place' :: q ->
     alike first first' -> Forall2 alike middle middle' -> alike query query' ->
     glimpse windows first middle query = glimpse windows first' middle' query'.
   Proof.
     intros Hq Hq' [Hf _] Hm [Hl _]. unfold glimpse. rewrite Hq, Hq'. cbn [map]. f_equal; [exact Hf|].
     rewrite !map_app. f_equal; [|cbn [map]; f_equal; exact Hl].
     induction Hm as [|c d m m' [Hs Hv] _ IH]; [reflexivity|]. cbn [filter]. rewrite Hv.
-    destruct (visible _ (Some 1%Z :: q) _); [|exact IH]. cbn [map]. f_equal; [exact Hs|exact IH].
+    destruct (visible _ (Some place' :: q) _); [|exact IH]. cbn [map]. f_equal; [exact Hs|exact IH].
   Qed.
 End Shift.
+
+Lemma low_far place k : (1 <= place)%Z -> is_low k -> far 0 1 place 1 k.
+Proof. destruct k as [|[c|] k]; cbn; try exact (fun _ _ => I). lia. Qed.
 
 (** * A task, place by place *)
 
@@ -354,7 +366,7 @@ Section Rules.
       = filter sees_ (near_digits s place (if (place <? 0)%Z then None else nth_error n (Z.to_nat place))
           (nth_error n (Z.to_nat (place + 1)))).
     Proof.
-      unfold sees_, near_digits. rewrite visible_digits by exact Hplace. do 2 f_equal.
+      unfold sees_, near_digits. rewrite visible_digits, Z.sub_0_r by reflexivity. do 2 f_equal.
       - destruct (place <? 0)%Z; [reflexivity|]. rewrite Z.sub_0_r, nth_error_map. reflexivity.
       - destruct (Z.ltb_spec (place + 1) 0); [lia|]. rewrite Z.sub_0_r, nth_error_map. reflexivity.
     Qed.
@@ -379,17 +391,11 @@ Section Rules.
     Lemma see_written l : (Z.of_nat (length l) <= place)%Z ->
       filter sees_ (digit_cells answer_tags 0 l) = [].
     Proof.
-      intros H. unfold sees_. rewrite visible_digits by exact Hplace.
+      intros H. unfold sees_. rewrite visible_digits, Z.sub_0_r by reflexivity.
       destruct (Z.ltb_spec place 0); [lia|]. destruct (Z.ltb_spec (place + 1) 0); [lia|].
       rewrite !(fun i => proj2 (nth_error_None l i)) by lia. reflexivity.
     Qed.
   End See.
-
-  Lemma glimpse_filter middle middle' (query : cell) :
-    filter (fun c => visible windows (snd query) (snd c)) middle
-    = filter (fun c => visible windows (snd query) (snd c)) middle' ->
-    glimpse windows begin middle query = glimpse windows begin middle' query.
-  Proof. unfold glimpse. intros ->. reflexivity. Qed.
 
   Lemma Forall2_flat_map {A B} (P : B -> B -> Prop) (f g : A -> list B) l :
     (forall a, In a l -> Forall2 P (f a) (g a)) -> Forall2 P (flat_map f l) (flat_map g l).
@@ -402,12 +408,12 @@ Section Rules.
   Hypothesis equals_low : sign_ids (last_ (form r)) = Some (-1)%Z :: answer_tags.
 
   Lemma near_alike q place col next : (1 <= place)%Z ->
-    Forall2 (alike (more_windows r) q place) (near place col next ++ [equals]) (near 1 col next ++ [equals]).
+    Forall2 (alike 0 1 (more_windows r) q place 1) (near place col next ++ [equals]) (near 1 col next ++ [equals]).
   Proof.
-    intros far. inversion signs_low as [|? ? _ Hlow]. subst. rewrite Forall_forall in Hlow.
-    assert (digits : forall s x x', Forall2 (alike (more_windows r) q place)
+    intros Hplace. inversion signs_low as [|? ? _ Hlow]. subst. rewrite Forall_forall in Hlow.
+    assert (digits : forall s x x', Forall2 (alike 0 1 (more_windows r) q place 1)
       (near_digits s place x x') (near_digits s 1 x x')).
-    { intros s x x'. assert (H : forall i t, Forall2 (alike (more_windows r) q place)
+    { intros s x x'. assert (H : forall i t, Forall2 (alike 0 1 (more_windows r) q place 1)
         (cell_at (tags s) (place + i) t) (cell_at (tags s) (1 + i) t)).
       { intros i [t|]; constructor; [apply alike_digit|constructor]. }
       pose proof (H 0%Z (option_map (write r) x)) as H0. rewrite !Z.add_0_r in H0.
@@ -415,9 +421,9 @@ Section Rules.
     apply Forall2_app.
     - destruct col as [|x xs], next as [|x' xs']; try constructor. apply Forall2_app; [apply digits|].
       apply Forall2_flat_map. intros [s [y y']] Hin. constructor; [|apply digits].
-      apply alike_low; [exact far|]. apply Hlow. apply in_combine_l in Hin. exact Hin.
+      apply alike_far, low_far; [exact Hplace|]. apply Hlow. apply in_combine_l in Hin. exact Hin.
     - constructor; [|constructor]. unfold equals, sign_cell. rewrite equals_low.
-      apply alike_low; [exact far|]. cbn. lia.
+      apply alike_far, low_far; [exact Hplace|]. cbn. lia.
   Qed.
 
   Lemma digit_cells_snoc t place l w :
@@ -486,10 +492,10 @@ Section Rules.
         cbn [state_at] in Hw'. rewrite <- Hw'. left. reflexivity.
       + right. apply in_flat_map. eexists. split; [exact Hgo|]. cbn [fst snd]. unfold later_context.
         rewrite <- Hw'. left. do 2 f_equal. unfold later_keys. symmetry.
-        apply (glimpse_alike (more_windows r) answer_tags (Z.of_nat (S p))); try reflexivity.
-        * apply alike_low; [lia|]. inversion signs_low. assumption.
+        apply (glimpse_alike 0 1 (more_windows r) answer_tags (Z.of_nat (S p)) 1); try reflexivity.
+        * apply alike_far, low_far; [lia|]. inversion signs_low. assumption.
         * apply near_alike. lia.
-        * pose proof (alike_digit (more_windows r) answer_tags (Z.of_nat (S p)) w 0 answer_tags) as H.
+        * pose proof (alike_digit 0 1 (more_windows r) answer_tags (Z.of_nat (S p)) 1 w 0 answer_tags) as H.
           rewrite !Z.add_0_r in H. exact H.
   Qed.
 End Rules.
