@@ -145,7 +145,8 @@ def describe_theorems(files: list[Path]) -> str:
             lines.append(one_line if len(one_line) <= WIDTH else whole)
             assumptions.update(theorem.assumptions)
             count += 1
-    lines.append(f"{count} theorems are proved. All that they assume of Coq's library:")
+    title = "theorems are proved. All that they assume of Coq's library (types: proofs/*/*.out):"
+    lines.append(f"{count} {title}")
     for module in TRUSTED.split():
         names = sorted(a.partition(".")[2] for a in assumptions if a.startswith(f"{module}."))
         if names:
