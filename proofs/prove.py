@@ -26,9 +26,7 @@ FOLDER = Path(__file__).parent
 MODELS = FOLDER.parent / "reports" / "models"
 LEAST, TRIED = (8, 16), "8.16"
 WIDTH = 100
-INSTALL = (
-    "`apt-get install coq libcoq-interval libcoq-flocq`, or `opam install coq coq-interval` (opam)"
-)
+INSTALL = "`apt-get install coq libcoq-interval libcoq-flocq` or `opam install coq coq-interval`"
 # Files of Coq's library with axioms: the real numbers, and the processor's floats and integers.
 TRUSTED = "ClassicalDedekindReals Classical_Prop FunctionalExtensionality"
 TRUSTED += " FloatAxioms PrimFloat PrimInt63 Uint63 Uint63Axioms"
@@ -159,7 +157,7 @@ def main(arguments: list[str]) -> int:
     """Check the proofs; return the exit code."""
     version = find_version()
     if version is None:
-        print(f"prove: no proof is checked, since Coq is not installed; {INSTALL} installs it")
+        print(f"prove: no proof is checked, since Coq is not installed; to install it: {INSTALL}")
         return 0
     numbers = tuple(map(int, re.findall(r"\d+", version)[:2]))
     if numbers < LEAST:

@@ -352,14 +352,20 @@ def test_weights_that_are_missing_or_old_are_exported(project, monkeypatch):
 
 
 needs_coq = pytest.mark.skipif(
-    shutil.which("coqc") is None, reason=f"no Coq; {prove.INSTALL} installs it"
+    shutil.which("coqc") is None, reason=f"Coq is not installed: {prove.INSTALL}"
 )
 
 
 @pytest.fixture(scope="session")
 def compiled():
     """Compile the proofs, as `make prove`."""
-    done = subprocess.run([sys.executable, PROOFS / "prove.py"], capture_output=True, text=True)
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        [sys.executable, PROOFS / "prove.py"],
+        env={**os.environ, "PATH": programs},
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
 
 
