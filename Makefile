@@ -13,7 +13,7 @@ export DVC_NO_ANALYTICS := 1
 STAMP := $(VENV)/.installed
 
 .PHONY: help setup repro figures site lint unit unit-all nbval smoke test test-all certify \
-  lab bench notebooks clean
+  prove prove-all lab bench notebooks clean
 
 help:  ## list the targets
 	@awk -F ':.*  ## ' '/^[a-z-]*:.*  ## / { printf "%-12s%s\n", $$1, $$2 }' Makefile
@@ -88,6 +88,13 @@ certify: setup  ## verify reports/certificates again from the committed weights,
 	carry certify
 	python -m certificates.independent
 
+# Without Coq these print a line, and need no environment.
+prove: $(if $(shell command -v coqc 2> /dev/null),setup)  ## check the proofs in Coq, if it is installed
+	@$(PYTHON) proofs/prove.py
+
+prove-all: $(if $(shell command -v coqc 2> /dev/null),setup)  ## the same with those that take long
+	@$(PYTHON) proofs/prove.py --all
+
 notebooks: setup  ## run every notebook with its defaults and keep the outputs that `test` compares
 	python -m carry refresh
 
@@ -100,8 +107,10 @@ bench: setup  ## measure speed
 	python benchmarks/run.py
 
 # The pipeline can make everything in data/ again, most of it from DVC's cache.
-clean:  ## remove the virtual environment, scratch files and what is in data/; DVC's cache stays
+clean:  ## remove the environment, scratch files, compiled proofs and what is in data/; not DVC's cache
 	rm -rf $(VENV) build lib/*.egg-info .pytest_cache .ruff_cache .hypothesis
 	[[ ! -d data ]] || find data/ -mindepth 1 -maxdepth 1 ! -name README.md -exec rm -rf {} +
 	find lib tests notebooks benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+	find proofs \( -name '*.vo*' -o -name '*.glob' -o -name '*.out' -o -name '.*.aux' -o -name '.coq' \
+	  -o -name '.*.cache' \) -exec rm -f {} +
 	find notebooks -name .ipynb_checkpoints -prune -exec rm -rf {} + 2>/dev/null || true

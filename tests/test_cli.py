@@ -86,6 +86,8 @@ REFUSED = {
     "run": "required: NAME",
     "export addition_nop": "did you mean 'addition_nope'",
     "export-certificate addition_relativ": "did you mean 'addition_relative'",
+    "export-coq": "required: ROW",
+    "export-coq addition_relativ": "is not certified, did you mean 'addition_relative'",
     "certify addition_relativ": "is not certified, did you mean 'addition_relative'",
     "certify --renew addition_relative addition_nope": "'addition_nope' is not certified",
     "certify --renew": "no row is named",

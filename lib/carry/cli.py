@@ -28,7 +28,8 @@ from carry.runs.ask import print_table
 # Modules that need torch or jupyter are imported by the commands: `carry --help` takes no second.
 
 # Commands that read files of a clone; the others work wherever the library is installed.
-IN_CLONE = ("certify", "export-certificate", "notebook", "figures", "readme", "site", "refresh")
+IN_CLONE = ("certify", "export-certificate", "export-coq")
+IN_CLONE += ("notebook", "figures", "readme", "site", "refresh")
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -228,6 +229,11 @@ def make_parser() -> argparse.ArgumentParser:
         "--to", metavar="FOLDER", help="folder (default: data/exports/ROW/certificate_N)"
     )
 
+    command = add("export-coq", export_coq, "write weights in git for the proofs in Coq, exactly")
+    command.add_argument("rows", nargs="+", metavar="ROW")
+    command.add_argument("--seed", **{**seed, "default": None, "help": "seed (default: all)"})
+    command.add_argument("--to", metavar="FOLDER", help="folder (default: proofs/weights)")
+
     command = add("export", export, "write a trained row as a folder for model hubs")
     command.add_argument("row")
     command.add_argument("--scale", **scale)
@@ -317,6 +323,15 @@ def export_certificate(row: str, seed: int, to: str | None) -> None:
     folder = Path(to) if to else paths.ROOT / "data" / "exports" / row / f"certificate_{seed}"
     export_tables(row, seed, folder)
     print(folder if to else paths.display_path(folder))
+
+
+def export_coq(rows: list[str], seed: int | None, to: str | None) -> None:
+    """Write the weights of rows as definitions of Coq, and print the files."""
+    from carry.exports.coq import export_weights
+
+    for row in rows:
+        for file in export_weights(row, seed, Path(to) if to else None):
+            print(file if to else paths.display_path(file))
 
 
 def export(row: str, scale: str, seed: int, to: str | None, snapshots: bool) -> None:
