@@ -121,8 +121,8 @@ Ltac relate_step :=
   | |- Forall2 _ (let _ := _ in _) _ => cbv zeta
   | H : respects _ _ ?rel |- Forall2 ?rel (map (fun row => dot _ row _) _) _ =>
     simple apply (vec_rows H)
-  | |- Forall2 _ (map _ ?l) (map _ ?l) => simple apply Forall2_map_same
-  | |- Forall2 _ (map _ _) (map _ _) => simple eapply Forall2_map
+  | |- Forall2 ?P (map _ ?u) (map _ ?v) => assert_fails (is_evar P);
+    tryif constr_eq u v then simple apply Forall2_map_same else simple eapply Forall2_map
   | |- Forall2 _ (flat_map _ ?l) (flat_map _ ?l) => simple apply Forall2_flat_map_same
   | |- Forall2 _ (map2 _ _ _) (map2 _ _ _) => simple apply Forall2_map2
   | |- Forall2 _ (combine _ _) (combine _ _) => simple eapply Forall2_combine
