@@ -3,7 +3,7 @@
 From Coq Require Import List Arith ZArith Reals Bool Lia Lra.
 From Flocq Require Import Core.Zaux.
 From Interval Require Import Real.Xreal Float.Basic Float.Sig Interval.Interval.
-From Interval Require Import Interval.Float_full.
+From Interval Require Import Interval.Float Interval.Float_full.
 From Carry Require Import Decoding Windows Transformer Related Tables.
 Import ListNotations.
 
@@ -65,6 +65,55 @@ Section Precision.
   Lemma holds_real m : holds (bound m) (real m).
   Proof. apply (rel_div operations); apply I.fromZ_correct. Qed.
 
+  (** An interval with its sign, which is then known for many products. *)
+  Inductive signed := Signed (s : Xcomparison) (l u : F.type) | Unknown.
+
+  Definition sign (i : I.type) : signed :=
+    match i with Ibnd l u => Signed (I.sign_large_ l u) l u | Inan => Unknown end.
+
+  (** a * b + c *)
+  Definition add_product (a b : signed) (c : I.type) : I.type :=
+    match a, b, c with
+    | Signed s l u, Signed s' l' u', Ibnd x y =>
+      match s, s' with
+      | Xgt, Xgt => Ibnd (F.add_DN p (F.mul_DN p l l') x) (F.add_UP p (F.mul_UP p u u') y)
+      | Xgt, Xlt => Ibnd (F.add_DN p (F.mul_DN p u l') x) (F.add_UP p (F.mul_UP p l u') y)
+      | Xlt, Xgt => Ibnd (F.add_DN p (F.mul_DN p l u') x) (F.add_UP p (F.mul_UP p u l') y)
+      | Xlt, Xlt => Ibnd (F.add_DN p (F.mul_DN p u u') x) (F.add_UP p (F.mul_UP p l l') y)
+      | Xeq, _ | _, Xeq => c
+      | _, _ => I.add p (I.mul p (Ibnd l u) (Ibnd l' u')) c
+      end
+    | _, _, _ => I.nai
+    end.
+
+  Fixpoint product (a b : list signed) : I.type :=
+    match a, b with
+    | x :: a, y :: b => add_product x y (product a b)
+    | _, _ => I.fromZ p 0
+    end.
+
+  Lemma holds_add_product a b c x y z : holds a x -> holds b y -> holds c z ->
+    holds (add_product (sign a) (sign b) c) (x * y + z).
+  Proof.
+    intros Ha Hb Hc. destruct a as [|l u], b as [|l' u'], c as [|xl xu];
+      try exact Logic.I.
+    assert (H : holds (I.add p (I.mul p (Ibnd l u) (Ibnd l' u')) (Ibnd xl xu)) (x * y + z)) by
+      (apply (rel_add operations); [apply (rel_mul operations)|]; assumption).
+    pose proof (I.sign_large_correct_ _ _ _ Ha) as sa.
+    pose proof (I.sign_large_correct_ _ _ _ Hb) as sb.
+    pose proof H as cases. cbn [I.mul] in cases. cbn [sign add_product].
+    destruct (I.sign_large_ l u), (I.sign_large_ l' u'); first [exact cases | exact H |
+      replace (x * y + z)%R with z; [exact Hc|];
+      first [destruct sa as [-> _] | destruct sb as [-> _]]; lra].
+  Qed.
+
+  Lemma holds_product a b u v : Forall2 holds a u -> Forall2 holds b v ->
+    holds (product (map sign a) (map sign b)) (dot reals u v).
+  Proof.
+    unfold dot, sum, map2. intros H. revert b v.
+    induction H; intros ? ? []; try apply (rel_zero operations). apply holds_add_product; auto.
+  Qed.
+
   Definition positive (i : I.type) : bool := match I.sign_strict i with Xgt => true | _ => false end.
 
   Lemma positive_holds i x : holds i x -> positive i = true -> (0 < x)%R.
@@ -86,11 +135,12 @@ Section Precision.
 
   (** Whether the due token leads by the margin in each context. *)
   Definition check (w : weights (Z * Z)) (margin : Z * Z) (l : list context) : bool :=
-    let v := map_weights bound w in
-    let tables := all_parts intervals (length (tokens w)) v in
+    let w := map_weights bound w in
+    let signed := map_weights sign w in
+    let tables := all_parts intervals (length (tokens w)) w in
     let margin := bound margin in
     forallb (fun c : context => let '(q, keys, y) := c in
-      leads margin (logits_by intervals v tables q keys) y) l.
+      leads margin (logits_by intervals sign product w signed tables q keys) y) l.
 
   Lemma leads_all_spec margin m lead x y i l u : holds margin m -> holds lead x ->
     Forall2 holds l u -> leads_all margin lead y i l = true ->
@@ -119,8 +169,8 @@ Section Precision.
   Proof.
     unfold check. cbv zeta. rewrite forallb_forall. intros H q keys y Hin. specialize (H _ Hin).
     cbn beta iota in H. revert H. apply leads_spec; [apply holds_real|].
-    rewrite <- (logits_by_tables _ (length (tokens w))).
-    apply (vec_logits_by operations). exact holds_real.
+    unfold logits_in. rewrite <- (attended_by_tables _ (length (tokens (map_weights bound w)))).
+    apply (vec_logits_by operations); [exact holds_real|exact holds_product].
   Qed.
 End Precision.
 End Intervals.

@@ -66,9 +66,22 @@ Section Pass.
     let total := sum n (map fst data) in
     map (fun x => div n x total) (weighted (width p) data).
 
-  Definition logits_by (w : weights T) (ps : list (parts T)) (q : token) (keys : list key) : vector T :=
-    logits_of n w (after_hidden n w (after_attention n w q
-      (flat_map (attended_head q keys) ps))).
+  (** The rest, with products of vectors that are first prepared. *)
+  Context {P : Type} (prepare : T -> P) (product : list P -> list P -> T).
+
+  Definition rows_by (rows : matrix P) (x : vector T) : vector T :=
+    let x := map prepare x in map (fun row => product row x) rows.
+
+  (** [v] has the weights [w] prepared. *)
+  Definition logits_by (w : weights T) (v : weights P) (ps : list (parts T))
+      (q : token) (keys : list key) : vector T :=
+    let apply a b x := map2 (add n) (rows_by (fst a) x) (snd b) in
+    let x := map2 (add n) (embedding w q) (apply (output v) (output w)
+      (flat_map (attended_head q keys) ps)) in
+    let hidden := apply (up v) (up w) (norm n (before_hidden w) x) in
+    let y := map2 (add n) x
+      (apply (down v) (down w) (map (fun a => larger n a (zero n)) hidden)) in
+    rows_by (logits v) (norm n (before_logits w) y).
 End Pass.
 
 (** * Parts of related weights are related, and so are the logits *)
@@ -123,15 +136,35 @@ Section Related.
     rewrite !tabulate_eq. relate.
   Qed.
 
-  Lemma vec_logits_by w size q keys :
-    vec (logits_by n (map_weights f w) (all_parts n size (map_weights f w)) q keys)
-      (logits_by m (map_weights g w) (all_parts m size (map_weights g w)) q keys).
+  (** A product of prepared vectors is to be related to that of related ones. *)
+  Context {P : Type} (prepare : T -> P) (product : list P -> list P -> T).
+  Hypothesis related_product : forall a b x y, vec a x -> vec b y ->
+    rel (product (map prepare a) (map prepare b)) (dot m x y).
+
+  Lemma vec_rows_by rows rows' x y : Forall2 vec rows rows' -> vec x y ->
+    vec (rows_by prepare product (map (map prepare) rows) x) (map (fun row => dot m row y) rows').
   Proof.
-    apply (vec_logits_of operations), (vec_after_hidden operations), (vec_after_attention operations);
-      auto. unfold all_parts. cbn [heads map_weights]. rewrite !map_map, !flat_map_concat_map, !map_map.
-    rewrite <- !flat_map_concat_map. apply Forall2_flat_map_same. intros h.
-    apply vec_attended_head, related_parts_of. intros t. rewrite !tabulate_eq.
-    apply (vec_source operations); auto.
+    intros H Hx. unfold rows_by. rewrite map_map. eapply Forall2_map; [exact H|]. auto.
+  Qed.
+
+  Lemma vec_logits_by w size q keys :
+    let fw := map_weights f w in let gw := map_weights g w in
+    vec (logits_by n prepare product fw (map_weights prepare fw) (all_parts n size fw) q keys)
+      (logits_of m gw (after_hidden m gw (after_attention m gw q
+        (flat_map (attended_head m q keys) (all_parts m size gw))))).
+  Proof.
+    cbv zeta.
+    assert (Hz : vec (flat_map (attended_head n q keys) (all_parts n size (map_weights f w)))
+                     (flat_map (attended_head m q keys) (all_parts m size (map_weights g w)))).
+    { unfold all_parts. cbn [heads map_weights]. rewrite !map_map, !flat_map_concat_map, !map_map.
+      rewrite <- !flat_map_concat_map. apply Forall2_flat_map_same. intros h.
+      apply vec_attended_head, related_parts_of. intros t. rewrite !tabulate_eq.
+      apply (vec_source operations); auto. }
+    assert (Hv : forall l, vec (map f l) (map g l)) by (intros; apply vec_map, entries).
+    assert (Hm : forall l, Forall2 vec (map (map f) l) (map (map g) l))
+      by (intros; apply mat_map, entries).
+    unfold logits_by, logits_of, after_hidden, after_attention, apply. cbv zeta.
+    repeat first [apply vec_rows_by | apply (vec_embedding f g entries) | relate_step]; cbn; auto.
   Qed.
 End Related.
 
@@ -160,10 +193,10 @@ Proof.
   - rewrite IH. clear IH. unfold map2. induction (seq 0 size); cbn in *; f_equal; auto.
 Qed.
 
-Theorem logits_by_tables w size q keys :
-  logits_by reals w (all_parts reals size w) q keys = logits_in reals w q keys.
+Theorem attended_by_tables w size q keys :
+  flat_map (attended_head reals q keys) (all_parts reals size w) = attended reals w (over reals keys) q.
 Proof.
-  unfold logits_by, logits_in, all_parts. do 3 f_equal. cbv zeta.
+  unfold all_parts, attended. cbv zeta.
   rewrite flat_map_concat_map, map_map, <- flat_map_concat_map. apply flat_map_ext. intros h.
   unfold attended_head. rewrite !map_map. cbn [fst].
   rewrite (map_ext _ _ (weight_of_tables w size h q)).
