@@ -42,6 +42,9 @@ Section Lists.
     intros H. revert u' v'. induction H; intros u' v' []; cbn; auto.
   Qed.
 
+  Lemma Forall2_equal l : Forall2 (@eq A) l l.
+  Proof. induction l; auto. Qed.
+
   Lemma Forall2_nth i u v a x : Forall2 P u v -> P a x -> P (nth i u a) (nth i v x).
   Proof. intros H Ha. revert i. induction H; intros [|i]; cbn; auto. Qed.
 
@@ -115,10 +118,12 @@ End Formulas.
     it does not know. Wants [respects n m rel] among the hypotheses. *)
 Ltac relate_step :=
   match goal with
-  | |- forall _, _ => intro
+  | |- forall _, _ => let H := fresh in intro H; cbv beta in H
+  | H : _ /\ _ |- _ => destruct H
   | H : ?goal |- ?goal => exact H
   | H : Forall2 _ ?u ?v |- Forall2 _ ?u ?v => exact H
-  | |- Forall2 _ (let _ := _ in _) _ => cbv zeta
+  | H : snd ?a = snd ?x |- ?P (nth (snd ?a) _ _) (nth (snd ?x) _ _) => rewrite H
+  | |- ?P (let _ := _ in _) _ => cbv zeta
   | H : respects _ _ ?rel |- Forall2 ?rel (map (fun row => dot _ row _) _) _ =>
     simple apply (vec_rows H)
   | |- Forall2 ?P (map _ ?u) (map _ ?v) => assert_fails (is_evar P);
@@ -127,6 +132,7 @@ Ltac relate_step :=
   | |- Forall2 _ (map2 _ _ _) (map2 _ _ _) => simple apply Forall2_map2
   | |- Forall2 _ (combine _ _) (combine _ _) => simple eapply Forall2_combine
   | |- Forall2 _ (_ ++ _) (_ ++ _) => simple apply Forall2_app
+  | |- Forall2 ?P ?l ?l => is_evar P; exact (Forall2_equal l)
   | |- Forall2 _ [] [] => constructor
   | |- Forall2 _ (_ :: _) (_ :: _) => constructor
   | |- ?P (nth _ _ _) (nth _ _ _) => simple apply (Forall2_nth P)
@@ -188,9 +194,7 @@ Section Pass.
 
   Lemma rel_bias h rows : rel (bias n (map_head f h) rows) (bias m (map_head g h) rows).
   Proof.
-    apply (rel_sum operations). eapply Forall2_map.
-    - apply (Forall2_combine vec eq); [apply mat_map|]. induction rows; auto.
-    - cbv beta. intros a x [H ->]. relate.
+    unfold bias. relate; [apply mat_map|assumption].
   Qed.
 
   Lemma rel_score h q k : rel (score n fw (map_head f h) q k) (score m gw (map_head g h) q k).
