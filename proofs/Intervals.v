@@ -114,7 +114,28 @@ Section Precision.
     induction H; intros ? ? []; try apply (rel_zero operations). apply holds_add_product; auto.
   Qed.
 
-  Definition positive (i : I.type) : bool := match I.sign_strict i with Xgt => true | _ => false end.
+  (** * The check *)
+
+  Definition positive (i : I.type) : bool :=
+    match I.sign_strict i with Xgt => true | _ => false end.
+
+  (** Whether [lead] leads the numbers of a list, the [i]-th and so on, but for the [y]-th. *)
+  Fixpoint leads_from (margin lead : I.type) (y i : nat) (l : list I.type) : bool :=
+    match l with
+    | [] => true
+    | x :: l => ((i =? y) || positive (I.sub p (I.sub p lead x) margin))
+                && leads_from margin lead y (S i) l
+    end.
+
+  (** Whether the due token leads by the margin in a context. *)
+  Definition leads (w : weights (Z * Z)) (margin : Z * Z) : context -> bool :=
+    let w := map_weights bound w in
+    let signed := map_weights sign w in
+    let parts := all_parts intervals (length (tokens w)) w in
+    let margin := bound margin in
+    fun '(q, keys, y) =>
+      let l := logits_by intervals sign product w signed parts q keys in
+      (y <? length l) && leads_from margin (nth y l I.nai) y 0 l.
 
   Lemma positive_holds i x : holds i x -> positive i = true -> (0 < x)%R.
   Proof.
@@ -122,55 +143,50 @@ Section Precision.
     destruct (I.sign_strict i); try discriminate. intros _. apply (sign _ H).
   Qed.
 
-  (** Whether a number leads all of a list, the [i]-th and so on, but the [y]-th, by the margin. *)
-  Fixpoint leads_all (margin lead : I.type) (y i : nat) (l : list I.type) : bool :=
-    match l with
-    | [] => true
-    | x :: l => ((i =? y) || positive (I.sub p (I.sub p lead x) margin))
-                && leads_all margin lead y (S i) l
-    end.
-
-  Definition leads (margin : I.type) (l : list I.type) (y : nat) : bool :=
-    (y <? length l) && leads_all margin (nth y l I.nai) y 0 l.
-
-  (** Whether the due token leads by the margin in each context. *)
-  Definition check (w : weights (Z * Z)) (margin : Z * Z) (l : list context) : bool :=
-    let w := map_weights bound w in
-    let signed := map_weights sign w in
-    let tables := all_parts intervals (length (tokens w)) w in
-    let margin := bound margin in
-    forallb (fun c : context => let '(q, keys, y) := c in
-      leads margin (logits_by intervals sign product w signed tables q keys) y) l.
-
-  Lemma leads_all_spec margin m lead x y i l u : holds margin m -> holds lead x ->
-    Forall2 holds l u -> leads_all margin lead y i l = true ->
+  Lemma leads_from_spec margin m lead x y i l u : holds margin m -> holds lead x ->
+    Forall2 holds l u -> leads_from margin lead y i l = true ->
     forall v, v < length u -> i + v <> y -> (m < x - nth v u 0)%R.
   Proof.
     intros Hm Hx H. revert i. induction H as [|a b l u Hab H IH]; intros i; [cbn; lia|].
-    cbn [leads_all length]. rewrite andb_true_iff, orb_true_iff, Nat.eqb_eq. intros [Ha Hl] [|v] Hv Hy.
-    - cbn [nth]. destruct Ha as [|Ha]; [lia|].
-      apply positive_holds with (x := (x - b - m)%R) in Ha; [lra|].
-      do 2 (apply (rel_sub operations); try assumption).
+    cbn [leads_from length]. rewrite andb_true_iff, orb_true_iff, Nat.eqb_eq.
+    intros [Ha Hl] [|v] Hv Hy.
+    - destruct Ha as [|Ha]; [lia|]. apply positive_holds with (x := (x - b - m)%R) in Ha.
+      + cbn. lra.
+      + do 2 (apply (rel_sub operations); try assumption).
     - apply (IH (S i) Hl); lia.
   Qed.
 
-  Lemma leads_spec margin m l u y : holds margin m -> Forall2 holds l u -> leads margin l y = true ->
-    leads_by m u y.
+  Lemma leads_spec w margin q keys y : leads w margin (q, keys, y) = true ->
+    leads_by (real margin) (logits_in reals (map_weights real w) q keys) y.
   Proof.
-    intros Hm H. unfold leads. rewrite andb_true_iff, Nat.ltb_lt, (Forall2_length _ _ _ H).
+    unfold leads, logits_in.
+    rewrite <- (attended_by_tables _ (length (tokens (map_weights bound w)))).
+    pose proof (vec_logits_by operations _ _ holds_real _ _ holds_product w
+      (length (tokens (map_weights bound w))) q keys) as H.
+    cbv zeta in *. revert H. generalize (logits_by intervals sign product). intros logits_by H.
+    pose proof (Forall2_length _ _ _ H) as same. rewrite andb_true_iff, Nat.ltb_lt, same.
     intros [Hy Hl]. split; [exact Hy|]. intros v Hv Hne.
-    refine (leads_all_spec _ _ _ _ y 0 _ _ Hm _ H Hl v Hv Hne).
-    rewrite nth_indep with (d' := zero intervals) by (rewrite (Forall2_length _ _ _ H); exact Hy).
-    apply (Forall2_nth holds); [exact H|]. apply (rel_zero operations).
+    refine (leads_from_spec _ _ _ _ y 0 _ _ (holds_real margin) _ H Hl v Hv Hne).
+    rewrite nth_indep with (d' := zero intervals) by (rewrite same; exact Hy).
+    apply (Forall2_nth holds); [exact H|apply (rel_zero operations)].
   Qed.
+
+  (** Whether it does in all contexts of a list. *)
+  Definition check (w : weights (Z * Z)) (margin : Z * Z) (l : list context) : bool :=
+    forallb (leads w margin) l.
 
   Theorem check_correct t w margin : check w margin (contexts t) = true ->
     right_by t (real margin) (map_weights real w).
   Proof.
-    unfold check. cbv zeta. rewrite forallb_forall. intros H q keys y Hin. specialize (H _ Hin).
-    cbn beta iota in H. revert H. apply leads_spec; [apply holds_real|].
-    unfold logits_in. rewrite <- (attended_by_tables _ (length (tokens (map_weights bound w)))).
-    apply (vec_logits_by operations); [exact holds_real|exact holds_product].
+    unfold check. rewrite forallb_forall. intros H q keys y Hin. apply leads_spec, H, Hin.
+  Qed.
+
+  (** Contexts can be checked in parts, each made from an element of a list when its turn comes. *)
+  Lemma check_flat_map {A} w margin (f : A -> list context) l :
+    check w margin (flat_map f l)
+    = let leads := leads w margin in forallb (fun a => forallb leads (f a)) l.
+  Proof.
+    unfold check. cbv zeta. induction l; cbn; [|rewrite forallb_app]; congruence.
   Qed.
 End Precision.
 End Intervals.

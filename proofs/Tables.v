@@ -1,5 +1,6 @@
 (** The pass, arranged for speed: what depends on tokens alone is in tables, and exp of a score is a
-    product: of a part for the two tokens, and of one for each bias. Over the reals it is the model. *)
+    product: of a part for the two tokens, and of one for each bias. Over the reals it is the
+    model's. *)
 
 From Coq Require Import List Arith ZArith Reals Lra.
 From Carry Require Import Decoding Windows Transformer Related.
@@ -26,7 +27,7 @@ Record parts (T : Type) := Parts {
 Arguments width {T}. Arguments of_tokens {T}. Arguments of_rows {T}. Arguments of_value {T}.
 
 Section Pass.
-  Context {T : Type} (n : numbers T) (w : weights T).
+  Context {T : Type} (n : numbers T).
 
   (** The parts of a head, with tables for [size] tokens. *)
   Definition parts_of (size : nat) (source : token -> vector T) (h : head T) : parts T :=
@@ -45,6 +46,7 @@ Section Pass.
   Definition all_parts (size : nat) (w : weights T) : list (parts T) :=
     let source := tabulate size (source n w) in map (parts_of size source) (heads w).
 
+  (** The weight of a key, before weights are divided by their sum. *)
   Fixpoint times_rows (levels : list (nat -> T)) (rows : list nat) (a : T) : T :=
     match levels, rows with
     | level :: levels, r :: rows => times_rows levels rows (mul n a (level r))
@@ -61,23 +63,24 @@ Section Pass.
     | (a, v) :: l => map2 (fun x y => add n (mul n a x) y) v (weighted size l)
     end.
 
+  (** What a head attends to: the mean of the values, by the weights. *)
   Definition attended_head (q : token) (keys : list key) (p : parts T) : vector T :=
     let data := map (fun k => (weight_of p q k, of_value p (fst k))) keys in
     let total := sum n (map fst data) in
     map (fun x => div n x total) (weighted (width p) data).
 
-  (** The rest, with products of vectors that are first prepared. *)
+  (** The rest of the pass. A vector is prepared once for its products with many rows. *)
   Context {P : Type} (prepare : T -> P) (product : list P -> list P -> T).
 
   Definition rows_by (rows : matrix P) (x : vector T) : vector T :=
     let x := map prepare x in map (fun row => product row x) rows.
 
-  (** [v] has the weights [w] prepared. *)
+  (** The logits from the weights, the same prepared, and the parts of the heads. *)
   Definition logits_by (w : weights T) (v : weights P) (ps : list (parts T))
       (q : token) (keys : list key) : vector T :=
     let apply a b x := map2 (add n) (rows_by (fst a) x) (snd b) in
-    let x := map2 (add n) (embedding w q) (apply (output v) (output w)
-      (flat_map (attended_head q keys) ps)) in
+    let z := flat_map (attended_head q keys) ps in
+    let x := map2 (add n) (embedding w q) (apply (output v) (output w) z) in
     let hidden := apply (up v) (up w) (norm n (before_hidden w) x) in
     let y := map2 (add n) x
       (apply (down v) (down w) (map (fun a => larger n a (zero n)) hidden)) in
@@ -91,6 +94,7 @@ Section Related.
   Hypothesis operations : respects n m rel.
   Notation vec := (Forall2 rel).
 
+  (** Parts are related if all their numbers are. *)
   Record related_parts (p : parts T) (p' : parts U) : Prop := RelatedParts {
     same_width : width p = width p';
     related_tokens : forall q k, rel (of_tokens p q k) (of_tokens p' q k);
@@ -119,7 +123,7 @@ Section Related.
   Proof.
     intros H. unfold attended_head. rewrite !map_map, (same_width _ _ H). cbn [fst].
     eapply Forall2_map.
-    - apply vec_weighted. apply Forall2_map_same. split; [apply rel_weight|apply related_value]; exact H.
+    - apply vec_weighted, Forall2_map_same. split; [apply rel_weight, H|apply related_value, H].
     - relate. apply rel_weight, H.
   Qed.
 
@@ -136,7 +140,7 @@ Section Related.
     rewrite !tabulate_eq. relate.
   Qed.
 
-  (** A product of prepared vectors is to be related to that of related ones. *)
+  (** A product of prepared vectors has to be related to that of related ones. *)
   Context {P : Type} (prepare : T -> P) (product : list P -> list P -> T).
   Hypothesis related_product : forall a b x y, vec a x -> vec b y ->
     rel (product (map prepare a) (map prepare b)) (dot m x y).
@@ -177,7 +181,8 @@ Proof.
   unfold weight_of, parts_of. cbn [of_tokens of_rows]. rewrite !tabulate_eq. cbv zeta.
   rewrite ?tabulate_eq. unfold score, bias. cbn [reals expo add]. rewrite exp_plus.
   generalize (exp (div reals (dot reals (apply reals (query h) (source reals w q))
-    (apply reals (key_map h) (source reals w (fst k)))) (root reals (count reals (snd (query h)))))).
+    (apply reals (key_map h) (source reals w (fst k))))
+    (root reals (count reals (snd (query h)))))).
   generalize (snd k). induction (biases h) as [|level levels IH]; intros [|r rows] a; cbn [combine
     map times_rows]; try (unfold sum; cbn; rewrite exp_0; lra).
   rewrite IH, tabulate_eq. unfold sum. cbn [fold_right reals add expo mul fst snd].
@@ -194,7 +199,8 @@ Proof.
 Qed.
 
 Theorem attended_by_tables w size q keys :
-  flat_map (attended_head reals q keys) (all_parts reals size w) = attended reals w (over reals keys) q.
+  flat_map (attended_head reals q keys) (all_parts reals size w)
+  = attended reals w (over reals keys) q.
 Proof.
   unfold all_parts, attended. cbv zeta.
   rewrite flat_map_concat_map, map_map, <- flat_map_concat_map. apply flat_map_ext. intros h.
