@@ -14,7 +14,7 @@ Fixpoint up (place : Z) (text : list token) : list ids :=
 Definition reversing_ids (text : list token) : list ids :=
   match text with [] => [] | _ :: rest => [] :: up 0 rest end.
 
-Definition reversing_windows : list window := [(1, 0)%Z].
+Notation reversing_windows := [(1, 0)%Z].
 Definition begin_cell : cell := (BEGIN, []).
 
 (** A query at a place; the digit there, for a digit of the answer; and the one below. *)
@@ -66,7 +66,7 @@ Lemma down_hidden place q l : (q < place - Z.of_nat (length l) + 1)%Z ->
   filter (fun c => visible reversing_windows [Some q] (snd c)) (combine l (down place l)) = [].
 Proof.
   revert place; induction l as [|x l IH]; intros place H; [reflexivity|]. cbn [length] in H.
-  cbn [down combine filter snd]. unfold reversing_windows at 1.
+  cbn [down combine filter snd].
   rewrite visible_level_1 by lia. apply IH. lia.
 Qed.
 
@@ -127,7 +127,28 @@ Section Problem.
           rewrite app_assoc, app_comm_cons, last_last. reflexivity.
         * rewrite <- (keys_down_shift place). unfold keys_down. fold size place.
           apply glimpse_filter. cbn [snd]. rewrite !filter_app. cbn [filter snd].
-          unfold reversing_windows at 5. rewrite visible_level_1 by lia.
-          Show.
-  Abort.
+          rewrite visible_level_1 by lia.
+          rewrite down_hidden by (rewrite firstn_length_le; rewrite ?rev_length; lia).
+          rewrite app_nil_r. symmetry. etransitivity; [apply (visible_down place); lia|]. cbv beta zeta.
+          rewrite filter_app. fold size place.
+          destruct (Z.ltb_spec place 0); [lia|].
+          replace (Z.to_nat place) with (length l - S p) by lia. rewrite Hw.
+          replace (if (place - 1 <? 0)%Z then None else nth_error l (Z.to_nat (place - 1)))
+            with (nth_error (rev l) (S p)); [reflexivity|].
+          destruct (Z.ltb_spec (place - 1) 0).
+          -- apply nth_error_None. rewrite rev_length. lia.
+          -- rewrite flip by lia. f_equal. lia.
+      + unfold ends. destruct (nth_error (rev l) (S p)) as [d|] eqn:E; [right|left; reflexivity].
+        apply in_map, in_seq. apply nth_error_In, in_rev, B in E. lia.
+  Qed.
+
+  Lemma reversing_no_end : ~ In END (rev l).
+  Proof.
+    intros H. apply in_rev in H. pose proof (below s) as B. rewrite Forall_forall in B.
+    apply B in H. unfold END in H. lia.
+  Qed.
 End Problem.
+
+Definition reversing : task :=
+  Task (string 10) (fun s => BEGIN :: symbols s ++ [EQUALS]) (fun s => rev (symbols s)) reversing_ids
+    reversing_windows reversing_contexts reversing_no_end reversing_covered.
