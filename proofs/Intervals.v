@@ -181,6 +181,19 @@ Section Precision.
     unfold check. rewrite forallb_forall. intros H q keys y Hin. apply leads_spec, H, Hin.
   Qed.
 
+  (** So the model is exact, and so is every other computation whose leads are close to its. *)
+  Theorem over_the_reals t w margin : (0 <= fst margin)%Z -> check w margin (contexts t) = true ->
+    exact t (greedy (model_logits t (map_weights real w))) /\
+    forall computed, close_leads (real margin) t (map_weights real w) computed ->
+    exact t (greedy computed).
+  Proof.
+    intros Hm H. apply check_correct in H. split; [|exact (right_so_robust t _ _ H)].
+    apply (right_so_exact t (real margin)); [|exact H]. unfold real, Rdiv.
+    apply Rmult_le_pos; [apply IZR_le, Hm|]. destruct (Z.le_gt_cases 0 (snd margin)) as [Hk|Hk].
+    - apply Rlt_le, Rinv_0_lt_compat, IZR_lt, Z.pow_pos_nonneg; lia.
+    - rewrite Z.pow_neg_r, Rinv_0 by exact Hk. lra.
+  Qed.
+
   (** Contexts can be checked in parts, each made from an element of a list when its turn comes. *)
   Lemma check_flat_map {A} w margin (f : A -> list context) l :
     check w margin (flat_map f l)
