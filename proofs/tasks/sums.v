@@ -199,3 +199,23 @@ Section Sums.
       (fun n => sums_follow has_id 1 [n] ltac:(lia) (or_introl eq_refl)
          (n + 1) ltac:(unfold total; cbn [fold_right]; lia)).
 End Sums.
+
+(** ** Decimal sums, in full *)
+
+Definition tokens_of (n : N) : list token := map digit_token (digits 10 n).
+
+(** [next] writes the sum of every two numbers. *)
+Definition adds (next : list token -> token) : Prop :=
+  forall (a b : N) (steps : nat), (length (tokens_of (a + b)) < steps)%nat ->
+  decode next steps (BEGIN :: tokens_of a ++ PLUS :: tokens_of b ++ [EQUALS])
+  = tokens_of (a + b) ++ [END].
+
+Definition decimal (has_id : bool) : task := addition 10 ltac:(discriminate) has_id.
+
+Lemma exact_adds has_id next : exact (decimal has_id) next -> adds next.
+Proof.
+  intros H a b steps Hs. specialize (H (a, b) steps).
+  change (answer (decimal has_id) (a, b)) with (tokens_of (a + b) ++ [END]) in H.
+  rewrite app_length, Nat.add_comm in H. rewrite <- (H Hs). f_equal. cbn.
+  rewrite <- app_assoc. reflexivity.
+Qed.
