@@ -4,9 +4,9 @@
 vectors after attention this bound is one number, on the Euclidean norm of the error e = x' - x. A
 step passes e on, and adds its own roundings:
 
-* A linear map passes e on by its spectral norm. Its sums of n terms, in any order, err by at most
-  gamma(n) times the sum of their magnitudes (Higham, Accuracy and Stability of Numerical Algorithms,
-  3.1).
+* A linear map passes e on by its spectral norm. Its sums of n terms, in any order, err by at
+  most gamma(n) times the sum of their magnitudes (Higham, Accuracy and Stability of Numerical
+  Algorithms, 3.1).
 * max(x, 0) passes on e where x > 0, and max(|e| - |x|, 0) elsewhere.
 * A norm c / s with s^2 = |c|^2 / D + eps passes on |e| / s, and beyond its derivative at most
   1.5 |e|^2 / (sqrt(D) s'^2) for the smallest s' on the way, from its second derivative along and
