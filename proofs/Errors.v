@@ -2,7 +2,7 @@
     them are positive, the due token leads in every result that [float_pass] allows. *)
 
 From Coq Require Import List Arith ZArith Reals Bool Permutation Lia Lra.
-From Carry Require Import Decoding Windows Transformer Float32 Related.
+From Carry Require Import Decoding Windows Transformer Float32 Related Tables.
 Import ListNotations.
 
 (** * The formulas *)
@@ -24,8 +24,8 @@ Section Formulas.
   (** The length of a vector; of a matrix as one vector; the largest absolute number. *)
   Definition size (x : vector T) : T := root n (dot n x x).
   Definition frobenius (W : matrix T) : T := size (map size W).
-  Definition largest (x : vector T) : T :=
-    fold_right (fun a m => larger n (larger n a (zero n - a)) m) (zero n) x.
+  Definition absolute (a : T) : T := larger n a (zero n - a).
+  Definition largest (x : vector T) : T := fold_right (fun a m => larger n (absolute a) m) (zero n) x.
 
   (** By how much a matrix may stretch a vector. W^T W stretches by the square at most, and so on. *)
   Definition breadth (W : matrix T) : nat := fold_right Nat.max 0 (map (@length T) W).
@@ -65,6 +65,8 @@ Section Formulas.
     units (4 * length (fst x) + 96) * (reach x * reach x / count n (fst x)) + smallest.
   Definition least_variance (x : ball) : T :=
     let s := least_deviation x in s * s - square_error x.
+  (** Positive if there are numbers, and float32 has a positive variance. *)
+  Definition steadiness (x : ball) : T := count n (fst x) * least_variance x.
   Definition norm_ball (s : scaling T) (x : ball) : ball :=
     let wide := root n (count n (fst x)) in
     let least := root n (least_variance x) in
@@ -73,26 +75,82 @@ Section Formulas.
     let factor_error := units 20 / least + smallest
       + square_error x / (of_Z n 2 * least_variance x * least) in
     (norm n s (fst x),
-     largest (fst s) * (snd x / least_deviation x + reach x * factor_error
+     largest (fst s) * (snd x / root n (deviation n (fst x) * least_deviation x)
+       + reach x * factor_error
        + wide * mean_error * factor)
      + units 10 * (largest (fst s) * factor * (of_Z n 2 * reach x + wide * mean_error)
        + size (snd s))
      + wide * smallest).
 
+  Definition embedding_ball (w : weights T) (t : token) : ball := (embedding w t, zero n).
+
+  (** Of a head: the errors of its scores but for roundings; the terms of scores, added absolutely;
+      the errors of values, and their lengths. *)
+  Record doubts := Doubts {
+    crossed : token -> token -> T; gross : token -> token -> T; gross_rows : list (nat -> T);
+    value_error : token -> T; value_reach : token -> T; score_units : nat }.
+
+  Definition doubts_of (size_ : nat) (source : token -> ball) (h : head T) : doubts :=
+    let through a := let k := known_of a in
+      tabulate size_ (fun t => affine_ball a k (source t) (no_vector (snd a))) in
+    let queries := through (query h) in let keys := through (key_map h) in
+    let values := through (value h) in
+    let scale := root n (count n (snd (query h))) in
+    Doubts
+      (tabulate size_ (fun q => let x := queries q in tabulate size_ (fun t =>
+         (snd x * reach (keys t) + size (fst x) * snd (keys t)) / scale)))
+      (tabulate size_ (fun q => let x := reach (queries q) in tabulate size_ (fun t =>
+         x * reach (keys t) / scale)))
+      (map (fun level => tabulate (length level)
+         (fun r => absolute (of_Z n 8 * nth r level (zero n)))) (biases h))
+      (tabulate size_ (fun t => snd (values t))) (tabulate size_ (fun t => reach (values t)))
+      (4 * length (snd (query h)) * S (length (biases h)) + 60).
+
+  (** The relative error of a weight is below exp of this, less 1. *)
+  Definition shift (d : doubts) (q : token) (keys : list key) : T :=
+    let g := largest (map (fun k => gross d q (fst k)
+      + sum n (map (fun p => fst p (snd p)) (combine (gross_rows d) (snd k)))) keys) in
+    let e := units (score_units d) * g + smallest in
+    largest (map (fun k => crossed d q (fst k)) keys) + e
+    + units 16 * (of_Z n 2 * (g + e)) + units (64 + 10 * length keys).
+
+  (** The mean distance of values from z. *)
+  Definition spread (p : parts T) (q : token) (keys : list key) (z : vector T) : T :=
+    over n keys (fun k => weight_of n p q k * size (map2 (sub n) (of_value p (fst k)) z))
+    / over n keys (weight_of n p q).
+
+  Definition head_ball (q : token) (keys : list key) (h : parts T * doubts) : ball :=
+    let z := attended_head n q keys (fst h) in
+    let factor := expo n (shift (snd h) q keys) in
+    (z, factor * (factor - of_Z n 1) * spread (fst h) q keys z
+        + largest (map (fun k => value_error (snd h) (fst k)) keys)
+        + (units (4 * length keys + 24) + number (length keys * length keys) / of_Z n (2 ^ 50))
+          * largest (map (fun k => value_reach (snd h) (fst k)) keys)).
+
   (** What is known of a model; of the logits, the distances between their rows. *)
   Record knowledge := Knowledge {
+    of_heads : list (parts T * doubts); of_source : token -> T;
     of_output : known; of_up : known; of_down : known; of_logits : known;
     distances : list (list T) }.
   Definition without_bias (W : matrix T) : affine T := (W, map (fun _ => zero n) W).
   Definition knowledge_of (w : weights T) : knowledge :=
-    Knowledge (known_of (output w)) (known_of (up w)) (known_of (down w))
+    let size_ := length (tokens w) in
+    let source := tabulate size_ (source n w) in
+    let balls := tabulate size_ (fun t => norm_ball (before_attention w) (embedding_ball w t)) in
+    Knowledge
+      (map (fun h => (parts_of n size_ source h, doubts_of size_ balls h)) (heads w))
+      (tabulate size_ (fun t => steadiness (embedding_ball w t)))
+      (known_of (output w)) (known_of (up w)) (known_of (down w))
       (known_of (without_bias (logits w)))
       (map (fun a => map (fun b => size (map2 (sub n) a b)) (logits w)) (logits w)).
 
   Variables (w : weights T) (k : knowledge).
 
+  Definition heads_ball (q : token) (keys : list key) : ball :=
+    let balls := map (head_ball q keys) (of_heads k) in
+    (flat_map fst balls, size (map snd balls)).
   Definition attention_ball (q : token) (z : ball) : ball :=
-    affine_ball (output w) (of_output k) z (embedding w q, zero n).
+    affine_ball (output w) (of_output k) z (embedding_ball w q).
   Definition hidden_ball (x : ball) : ball :=
     let u := affine_ball (up w) (of_up k) (norm_ball (before_hidden w) x) (no_vector (snd (up w))) in
     affine_ball (down w) (of_down k) (relu_ball u) x.
@@ -105,12 +163,16 @@ Section Formulas.
         - (nth v (nth y (distances k) []) (zero n) * snd last + of_Z n 2 * e))
       (filter (fun v => negb (v =? y)) (seq 0 (length l))).
 
-  Definition margins (q : token) (z : ball) (y : token) : list T :=
-    let x := attention_ball q z in let h := hidden_ball x in
-    count n (fst x) :: least_variance x :: count n (fst h) :: least_variance h
+  (** All these are to be positive. *)
+  Definition margins (c : context) : list T :=
+    let '(q, keys, y) := c in
+    let x := attention_ball q (heads_ball q keys) in let h := hidden_ball x in
+    count n keys :: map (of_source k) (q :: map fst keys) ++ steadiness x :: steadiness h
     :: leads (norm_ball (before_logits w) h) y.
 End Formulas.
 Arguments ball : clear implicits.
+Arguments doubts : clear implicits.
+Arguments knowledge : clear implicits.
 
 (** * Sums over indices, and lengths *)
 
@@ -155,6 +217,13 @@ Section Sums.
   Proof. unfold Sum, sum. induction l as [|i m IH]; cbn in *; [|rewrite IH]; ring. Qed.
   Lemma Sum_scale a f : Sum l (fun i => a * f i) = a * Sum l f.
   Proof. unfold Sum, sum. induction l as [|i m IH]; cbn in *; [|rewrite IH]; ring. Qed.
+  Lemma Sum_div f a : Sum l (fun i => f i / a) = Sum l f / a.
+  Proof. unfold Rdiv. rewrite Rmult_comm, <- Sum_scale. apply Sum_ext. intros. ring. Qed.
+  Lemma Sum_abs f : Rabs (Sum l f) <= Sum l (fun i => Rabs (f i)).
+  Proof.
+    unfold Sum, sum. induction l as [|i m IH]; cbn in *; [rewrite Rabs_R0; lra|].
+    eapply Rle_trans; [apply Rabs_triang|]. apply Rplus_le_compat_l, IH.
+  Qed.
   Lemma Sum_const a : Sum l (fun _ => a) = IZR (Z.of_nat (length l)) * a.
   Proof.
     unfold Sum, sum. induction l as [|i m IH]; cbn [map fold_right length reals add] in *; [cbn; ring|].
@@ -234,24 +303,25 @@ Section Lengths.
   Qed.
 
   (** A bound by several terms. *)
-  Lemma Len_terms (terms : list (R * (A -> R))) f : Forall (fun t => 0 <= fst t) terms ->
-    (forall i, In i l -> Rabs (f i) <= Sum terms (fun t => fst t * Rabs (snd t i))) ->
-    Len l f <= Sum terms (fun t => fst t * Len l (snd t)).
+  Lemma Len_terms {B} (terms : list B) (a : B -> R) (g : B -> A -> R) f :
+    (forall t, In t terms -> 0 <= a t) ->
+    (forall i, In i l -> Rabs (f i) <= Sum terms (fun t => a t * Rabs (g t i))) ->
+    Len l f <= Sum terms (fun t => a t * Len l (g t)).
   Proof.
-    revert f. induction terms as [|[a g] terms IH]; intros f Ha H.
+    revert f. induction terms as [|t terms IH]; intros f Ha H.
     - eapply Rle_trans; [apply (Len_scaled 0 f f)|]; [lra| |rewrite Rmult_0_l; apply Rle_refl].
       intros i Hi. rewrite Rmult_0_l. exact (H i Hi).
-    - inversion Ha as [|? ? H1 H2]. subst. cbn [fst] in H1. rewrite Sum_cons. cbn [fst snd].
-      set (h i := Sum terms (fun t => fst t * Rabs (snd t i))) in *.
-      assert (Hh : forall i, 0 <= h i).
-      { intros i. apply Sum_pos. intros t Ht. rewrite Forall_forall in H2.
-        apply Rmult_le_pos; [apply H2, Ht|apply Rabs_pos]. }
-      eapply Rle_trans; [apply (Len_le l f (fun i => a * Rabs (g i) + h i))|].
+    - assert (Ht : forall u, In u terms -> 0 <= a u) by (intros; apply Ha; right; assumption).
+      specialize (Ha t (or_introl eq_refl)). rewrite Sum_cons.
+      set (h i := Sum terms (fun t => a t * Rabs (g t i))) in *.
+      assert (Hh : forall i, 0 <= h i)
+        by (intros i; apply Sum_pos; intros; apply Rmult_le_pos; auto using Rabs_pos).
+      eapply Rle_trans; [apply (Len_le l f (fun i => a t * Rabs (g t i) + h i))|].
       + intros i Hi. eapply Rle_trans; [apply H, Hi|apply Rle_abs].
       + eapply Rle_trans; [apply Len_plus|]. apply Rplus_le_compat.
-        * apply Len_scaled; [exact H1|]. intros i _.
-          rewrite Rabs_mult, Rabs_Rabsolu, (Rabs_right a) by lra. lra.
-        * apply IH; [exact H2|]. intros i _. rewrite Rabs_right by (apply Rle_ge, Hh). apply Rle_refl.
+        * apply Len_scaled; [exact Ha|]. intros i _.
+          rewrite Rabs_mult, Rabs_Rabsolu, (Rabs_right (a t)) by lra. lra.
+        * apply IH; [exact Ht|]. intros i _. rewrite Rabs_right by (apply Rle_ge, Hh). apply Rle_refl.
   Qed.
 End Lengths.
 
@@ -680,8 +750,8 @@ Proof.
   eapply Rle_trans; [apply (Len_terms _ [(1, fun i => at_ v i - at_ (fst bv) i);
     (1, fun i => at_ (rows (fst a) d) i);
     (g * Size x, fun i => at_ (map Size (fst a)) i); (g, fun i => at_ (snd a) i);
-    (g, fun i => at_ v i); (t, fun _ => 1)])|].
-  - repeat (apply Forall_cons; [cbn [fst]; lra|]). apply Forall_nil.
+    (g, fun i => at_ v i); (t, fun _ => 1)] fst snd)|].
+  - intros u Hu. cbn [In] in Hu. decompose [or] Hu; subst; try contradiction; cbn [fst]; lra.
   - intros i Hi. apply in_seq in Hi. specialize (He i ltac:(lia)).
     unfold Sum, sum. cbn [map fold_right fst snd reals add zero of_Z]. rewrite Rabs_R1.
     rewrite nth_rows, nth_sizes, (Rabs_right (Size _)) by (apply Rle_ge, size_pos).
@@ -843,34 +913,37 @@ Section Centre.
     pose proof (Sum_pos l _ (fun i _ => square_pos (c' i / d' - c i / d))) as P.
     pose proof (Rmult_le_pos _ (d * d') P ltac:(lra)). lra.
   Qed.
-  Lemma normed_distance low : 0 < low -> low <= d -> low <= d' ->
-    Len l (fun i => c' i / d' - c i / d) <= Len l (fun i => c' i - c i) / low.
+  Lemma normed_distance low : 0 < low -> low <= d' ->
+    Len l (fun i => c' i / d' - c i / d) <= Len l (fun i => c' i - c i) / sqrt (d * low).
   Proof.
-    intros Hlow H1 H2. pose proof (Len_pos l (fun i => c' i - c i)).
-    assert (0 < low * low) by (apply Rmult_lt_0_compat; assumption).
-    assert (low * low <= d * d') by (apply Rmult_le_compat; lra).
-    apply Len_below; [apply Rmult_le_pos; [assumption|apply Rlt_le, Rinv_0_lt_compat, Hlow]|].
-    replace (Len l (fun i => c' i - c i) / low * (Len l (fun i => c' i - c i) / low))
-      with (Len l (fun i => c' i - c i) * Len l (fun i => c' i - c i) / (low * low)) by (field; lra).
-    rewrite Len_square, <- deviations_distance.
-    apply le_div; [assumption|].
+    intros Hlow H2. pose proof (Len_pos l (fun i => c' i - c i)) as P0.
+    assert (Pl : 0 < d * low) by (apply Rmult_lt_0_compat; assumption).
+    assert (Pd : d * low <= d * d') by (apply Rmult_le_compat_l; lra).
+    pose proof (sqrt_lt_R0 _ Pl) as Ps. pose proof (sqrt_sqrt (d * low) ltac:(lra)) as Es.
+    set (s := sqrt (d * low)) in *. apply Len_below; [apply le_div; lra|].
+    replace (Len l (fun i => c' i - c i) / s * (Len l (fun i => c' i - c i) / s))
+      with (Len l (fun i => c' i - c i) * Len l (fun i => c' i - c i) / (s * s)) by (field; lra).
+    rewrite Len_square, <- deviations_distance, Es. apply le_div; [exact Pl|].
     pose proof (Sum_pos l _ (fun i _ => square_pos (c' i / d' - c i / d))) as P.
-    pose proof (Rmult_le_compat_l _ _ _ P H3).
+    pose proof (Rmult_le_compat_l _ _ _ P Pd).
     assert (0 <= N * ((d - d') * (d - d'))) by (apply Rmult_le_pos; [lra|apply square_pos]).
     assert (0 <= N * e * ((d - d') * (d - d') / (d * d'))).
-    { apply Rmult_le_pos; [apply Rmult_le_pos; lra|]. apply Rmult_le_pos; [apply square_pos|].
-      apply Rlt_le, Rinv_0_lt_compat. lra. }
+    { apply Rmult_le_pos; [apply Rmult_le_pos; lra|]. apply le_div; [lra|].
+      pose proof (square_pos (d - d')). lra. }
     lra.
   Qed.
 End Centre.
 
+Lemma absolute_is a : absolute reals a = Rabs a.
+Proof.
+  change (Rmax a (0 - a) = Rabs a). unfold Rmax, Rabs. destruct (Rle_dec _ _), (Rcase_abs a); lra.
+Qed.
 Lemma largest_bounds w i : Rabs (at_ w i) <= largest reals w.
 Proof.
   revert i. induction w as [|a w IH]; intros i; [rewrite at_nil, Rabs_R0; apply Rle_refl|].
-  change (largest reals (a :: w)) with (Rmax (Rmax a (0 - a)) (largest reals w)).
-  set (b := Rmax a (0 - a)). assert (Rabs a <= b)
-    by (unfold b, Rmax, Rabs; destruct (Rle_dec _ _), (Rcase_abs a); lra).
-  pose proof (Rmax_l b (largest reals w)). pose proof (Rmax_r b (largest reals w)).
+  change (largest reals (a :: w)) with (Rmax (absolute reals a) (largest reals w)).
+  rewrite absolute_is.
+  pose proof (Rmax_l (Rabs a) (largest reals w)). pose proof (Rmax_r (Rabs a) (largest reals w)).
   destruct i as [|i]; cbn [nth]; [|specialize (IH i)]; lra.
 Qed.
 
@@ -965,14 +1038,22 @@ Section Norm.
   Variables (s : scaling R) (b : ball R) (x y : list R).
   Hypothesis Hx : within b x.
   Hypothesis Hy : norms s x y.
-  Hypothesis nonempty : 0 < count reals (fst b).
-  Hypothesis variance : 0 < least_variance reals b.
+  Hypothesis steady : 0 < steadiness reals b.
   Notation N := (IZR (Z.of_nat (length x))).
   Notation l := (seq 0 (length x)).
   Notation low := (least_deviation reals b).
   Notation d := (deviation reals (fst b)).
   Notation d' := (deviation reals x).
 
+  Lemma steady_both : 0 < count reals (fst b) /\ 0 < least_variance reals b.
+  Proof.
+    assert (0 <= count reals (fst b)) by (apply IZR_le; lia).
+    assert (S : 0 < count reals (fst b) * least_variance reals b) by exact steady.
+    destruct (Req_dec (count reals (fst b)) 0) as [E|E]; [rewrite E in S; lra|].
+    split; [lra|]. apply (Rmult_lt_reg_l (count reals (fst b))); lra.
+  Qed.
+  Let nonempty := proj1 steady_both.
+  Let variance := proj2 steady_both.
   Lemma N_pos : 0 < N.
   Proof. rewrite (proj1 Hx). exact nonempty. Qed.
 
@@ -1024,7 +1105,7 @@ Section Norm.
     destruct (deviation_is x HN) as [P' E'].
     destruct (deviation_is (fst b) nonempty) as [P E]. rewrite <- L in E.
     pose proof (normed_distance l N HN _ _ _ _ (1 / 100000)
-      P P' E E' ltac:(lra) low Hlow Hd Hd') as Hn.
+      P P' E E' ltac:(lra) low Hlow Hd') as Hn.
     destruct Hy as (m & v & r & Hm & Hv & Hr & Hf). cbv zeta in Hv.
     rewrite (proj1 (centred_squares x)) in Hv.
     rewrite (proj1 (mean_squares x x _ eq_refl (fun i _ => eq_refl))) in Hv.
@@ -1094,8 +1175,8 @@ Section Norm.
     set (k := times 10 * (big * F) * Rabs m + tiny + big * F * dm). assert (Hk : 0 <= k) by (unfold k; lra).
     eapply Rle_trans; [apply (Len_terms _ [(big, fun i => centre_of x i / d' - centre_of (fst b) i / d);
       (big * fe, centre_of x); (times 10 * (big * F), fun i => at_ x i);
-      (times 10, fun i => at_ (snd s) i); (k, fun _ => 1)])|].
-    - repeat (apply Forall_cons; [cbn [fst]; lra|]). apply Forall_nil.
+      (times 10, fun i => at_ (snd s) i); (k, fun _ => 1)] fst snd)|].
+    - intros u Hu. cbn [In] in Hu. decompose [or] Hu; subst; try contradiction; cbn [fst]; lra.
     - intros i Hi'. apply in_seq in Hi'. rewrite at_norm by lia.
       unfold Sum at 1, sum. cbn [map fold_right fst snd reals add zero of_Z]. rewrite Rabs_R1.
       apply (Forall2_at _ _ _ i (0, (0, 0)) 0) in Hf; [|lia].
@@ -1128,12 +1209,13 @@ Section Norm.
       pose proof (Len_prefix n _ (centre_of x) Ln). pose proof (Len_nth (snd s) n).
       assert (Len (seq 0 n) (fun i => at_ x i) <= Lx) by (apply Len_prefix, Ln).
       assert (Len l (centre_of x) <= Lx) by (apply (centre_shortens l _ N); [rewrite seq_length; reflexivity|exact HN]).
-      assert (Len l (fun i => centre_of x i - centre_of (fst b) i) / low <= snd b / low)
-        by (apply Rdiv_le; assumption).
+      assert (Len l (fun i => centre_of x i - centre_of (fst b) i) / sqrt (d * low)
+        <= snd b / sqrt (d * low))
+        by (apply Rdiv_le; [apply sqrt_lt_R0, Rmult_lt_0_compat|]; assumption).
       set (L1 := Len (seq 0 n) (fun i => centre_of x i / d' - centre_of (fst b) i / d)) in *.
       set (L2 := Len (seq 0 n) (centre_of x)) in *. set (L3 := Len (seq 0 n) (fun i => at_ x i)) in *.
       set (L4 := Len (seq 0 n) (fun i => at_ (snd s) i)) in *.
-      assert (big * L1 <= big * (snd b / low)) by (apply Rmult_le_compat_l; lra).
+      assert (big * L1 <= big * (snd b / sqrt (d * low))) by (apply Rmult_le_compat_l; lra).
       assert (big * fe * L2 <= big * fe * X) by (apply Rmult_le_compat_l; lra).
       assert (times 10 * (big * F) * L3 <= times 10 * (big * F) * X) by (apply Rmult_le_compat_l; lra).
       assert (times 10 * L4 <= times 10 * Size (snd s)) by (apply Rmult_le_compat_l; lra).
@@ -1150,6 +1232,384 @@ Section Norm.
       lra.
   Qed.
 End Norm.
+
+(** * Attention *)
+
+(** Weights that are off by factors, at most exp e: the mean is off by little. *)
+Section Mean.
+  Context {X : Type} (data : list X) (l : list nat).
+  Variables (weight weight' : X -> R) (value value' : X -> nat -> R) (z z' : nat -> R).
+  Variables (e error long a b : R).
+  Hypothesis some : 0 < Sum data weight.
+  Hypothesis positive : forall x, In x data -> 0 < weight x.
+  Hypothesis weights_near : forall x, In x data ->
+    exists t, Rabs t <= e /\ weight' x = weight x * exp t.
+  Hypothesis values_near : forall x, In x data ->
+    Len l (fun i => value' x i - value x i) <= error.
+  Hypothesis lengths : forall x, In x data -> Len l (value' x) <= long.
+  Hypothesis a_pos : 0 <= a.
+  Hypothesis b_pos : 0 <= b.
+  Hypothesis mean : forall i, In i l ->
+    z i = Sum data (fun x => weight x * value x i) / Sum data weight.
+  Hypothesis rounded : forall i, In i l ->
+    Rabs (z' i - Sum data (fun x => weight' x * value' x i) / Sum data weight')
+    <= a * (Sum data (fun x => weight' x * Rabs (value' x i)) / Sum data weight')
+       + b * Sum data (fun x => Rabs (value' x i)).
+
+  Lemma weight_bounds x : In x data -> weight x * exp (- e) <= weight' x
+    /\ Rabs (weight' x - weight x) <= weight x * (exp e - 1) /\ 0 < weight' x.
+  Proof.
+    intros H. destruct (weights_near x H) as (t & Ht & ->). specialize (positive x H).
+    assert (L : forall u v, u <= v -> exp u <= exp v)
+      by (intros u v [Huv| ->]; [apply Rlt_le, exp_increasing, Huv|apply Rle_refl]).
+    assert (Ht' : - e <= t <= e) by (unfold Rabs in Ht; destruct (Rcase_abs t); lra).
+    pose proof (L (- e) t ltac:(lra)). pose proof (L t e ltac:(lra)). pose proof (exp_pos t).
+    assert (exp e * exp (- e) = 1) by (rewrite <- exp_plus, Rplus_opp_r; apply exp_0).
+    assert (1 <= exp e) by (rewrite <- exp_0; apply L; lra).
+    assert (0 <= (exp e - 1) * (exp e - 1)) by apply square_pos.
+    assert (1 - exp (- e) <= exp e - 1) by (pose proof (exp_pos (- e)); nra).
+    split; [|split].
+    - apply Rmult_le_compat_l; lra.
+    - replace (weight x * exp t - weight x) with (weight x * (exp t - 1)) by ring.
+      rewrite Rabs_mult, Rabs_right by lra. apply Rmult_le_compat_l; [lra|].
+      unfold Rabs. destruct (Rcase_abs (exp t - 1)); lra.
+    - apply Rmult_lt_0_compat; assumption.
+  Qed.
+
+  Lemma total_bounds : Sum data weight * exp (- e) <= Sum data weight' /\ 0 < Sum data weight'.
+  Proof.
+    assert (H : Sum data weight * exp (- e) <= Sum data weight').
+    { rewrite Rmult_comm, <- Sum_scale. apply Sum_le. intros x Hx. rewrite Rmult_comm.
+      apply weight_bounds, Hx. }
+    split; [exact H|]. eapply Rlt_le_trans; [|exact H]. apply Rmult_lt_0_compat; [exact some|apply exp_pos].
+  Qed.
+
+  Lemma mean_within : Len l (fun i => z' i - z i)
+    <= exp e * (exp e - 1) * (Sum data (fun x => weight x * Len l (fun i => value x i - z i)) / Sum data weight)
+       + error + (a + b * IZR (Z.of_nat (length data))) * long.
+  Proof.
+    destruct total_bounds as [HW PW]. set (W := Sum data weight) in *. set (W' := Sum data weight') in *.
+    set (y i := Sum data (fun x => weight' x * value' x i) / W').
+    (* roundings *)
+    assert (H1 : Len l (fun i => z' i - y i) <= Sum data (fun x => (a * (weight' x / W') + b) * Len l (value' x))).
+    { apply Len_terms.
+      - intros x Hx. pose proof (weight_bounds x Hx) as (_ & _ & P).
+        assert (0 <= weight' x / W') by (apply le_div; lra).
+        pose proof (Rmult_le_pos a (weight' x / W') a_pos ltac:(assumption)). lra.
+      - intros i Hi. eapply Rle_trans; [apply rounded, Hi|]. unfold Rdiv at 1. fold W'.
+        rewrite (Rmult_comm (Sum _ _) (/ W')), <- Rmult_assoc, <- !Sum_scale, <- Sum_plus.
+        apply Req_le, Sum_ext. intros x _. unfold Rdiv. ring. }
+    (* values *)
+    set (c i := Sum data (fun x => weight' x * value x i) / W').
+    assert (H2 : Len l (fun i => y i - c i)
+      <= Sum data (fun x => weight' x / W' * Len l (fun i => value' x i - value x i))).
+    { apply Len_terms.
+      - intros x Hx. pose proof (weight_bounds x Hx) as (_ & _ & P). apply le_div; lra.
+      - intros i Hi. unfold y, c. rewrite <- !Sum_div.
+        match goal with |- Rabs (?s - ?t) <= _ => replace (s - t) with (s + -1 * t) by ring end.
+        rewrite <- Sum_scale, <- Sum_plus. eapply Rle_trans; [apply Sum_abs|]. apply Sum_le.
+        intros x Hx. pose proof (weight_bounds x Hx) as (_ & _ & P).
+        replace (weight' x * value' x i / W' + _) with (weight' x / W' * (value' x i - value x i))
+          by (field; lra).
+        rewrite Rabs_mult, (Rabs_right (weight' x / W')) by (apply Rle_ge, le_div; lra). lra. }
+    (* weights *)
+    assert (H3 : Len l (fun i => c i - z i)
+      <= Sum data (fun x => Rabs (weight' x - weight x) / W' * Len l (fun i => value x i - z i))).
+    { apply Len_terms.
+      - intros x Hx. apply le_div; [exact PW|]. pose proof (Rabs_pos (weight' x - weight x)). lra.
+      - intros i Hi.
+        replace (c i - z i) with (Sum data (fun x => (weight' x - weight x) / W' * (value x i - z i))).
+        + eapply Rle_trans; [apply Sum_abs|]. apply Sum_le. intros x Hx. unfold Rdiv.
+          rewrite !Rabs_mult, (Rabs_right (/ W')) by (apply Rle_ge, Rlt_le, Rinv_0_lt_compat, PW). lra.
+        + assert (E : Sum data (fun x => weight x * value x i) = z i * W)
+            by (rewrite (mean i Hi); fold W; field; lra).
+          rewrite (Sum_ext data _ (fun x => (weight' x * value x i + - z i * weight' x
+            + (-1 * (weight x * value x i) + z i * weight x)) / W')) by (intros; field; lra).
+          rewrite Sum_div, !Sum_plus, !Sum_scale, E. fold W W'. unfold c. field. lra. }
+    (* together *)
+    assert (B1 : Sum data (fun x => (a * (weight' x / W') + b) * Len l (value' x))
+      <= (a + b * IZR (Z.of_nat (length data))) * long).
+    { replace (a + b * IZR (Z.of_nat (length data))) with (Sum data (fun x => a * (weight' x / W') + b))
+        by (rewrite Sum_plus, Sum_scale, Sum_div, Sum_const; fold W'; field; lra).
+      rewrite Rmult_comm, <- Sum_scale. apply Sum_le. intros x Hx. rewrite Rmult_comm.
+      pose proof (weight_bounds x Hx) as (_ & _ & P). apply Rmult_le_compat_r; [|apply lengths, Hx].
+      assert (0 <= weight' x / W') by (apply le_div; lra).
+      pose proof (Rmult_le_pos a (weight' x / W') a_pos ltac:(assumption)). lra. }
+    assert (B2 : Sum data (fun x => weight' x / W' * Len l (fun i => value' x i - value x i)) <= error).
+    { replace error with (error * Sum data (fun x => weight' x / W')) by (rewrite Sum_div; fold W'; field; lra).
+      rewrite <- Sum_scale. apply Sum_le. intros x Hx. rewrite Rmult_comm.
+      pose proof (weight_bounds x Hx) as (_ & _ & P).
+      apply Rmult_le_compat_r; [apply le_div; lra|apply values_near, Hx]. }
+    assert (B3 : Sum data (fun x => Rabs (weight' x - weight x) / W' * Len l (fun i => value x i - z i))
+      <= exp e * (exp e - 1) * (Sum data (fun x => weight x * Len l (fun i => value x i - z i)) / W)).
+    { rewrite <- Sum_div, <- Sum_scale. apply Sum_le. intros x Hx.
+      pose proof (weight_bounds x Hx) as (_ & P & _). pose proof (exp_pos e).
+      replace (exp e * (exp e - 1) * _) with (weight x * (exp e - 1) * (exp e / W)
+        * Len l (fun i => value x i - z i)) by (field; lra).
+      apply Rmult_le_compat_r; [apply Len_pos|].
+      apply Rmult_le_compat; [apply Rabs_pos|apply Rlt_le, Rinv_0_lt_compat, PW|exact P|].
+      apply le_div; [exact some|]. fold W. apply (Rmult_le_reg_l W'); [exact PW|].
+      rewrite <- Rmult_assoc, Rinv_r, Rmult_1_l by lra.
+      assert (exp e * exp (- e) = 1) by (rewrite <- exp_plus, Rplus_opp_r; apply exp_0).
+      pose proof (Rmult_le_compat_l (exp e) _ _ ltac:(lra) HW). 
+      replace W with (exp e * (W * exp (- e))) by (rewrite (Rmult_comm W), <- Rmult_assoc, H0; ring). lra. }
+    eapply Rle_trans; [apply (Len_le l _ (fun i => (z' i - y i) + ((y i - c i) + (c i - z i))))|].
+    - intros i _. apply Req_le. f_equal. ring.
+    - eapply Rle_trans; [apply Len_plus|]. pose proof (Len_plus l (fun i => y i - c i) (fun i => c i - z i)). lra.
+  Qed.
+End Mean.
+
+Lemma within_len b x m : within b x -> Len (seq 0 m) (fun i => at_ x i - at_ (fst b) i) <= snd b.
+Proof.
+  intros [L H]. rewrite <- (size_minus _ _ L) in H. eapply Rle_trans; [|exact H].
+  eapply Rle_trans; [|apply (Len_nth _ m)]. apply Len_le. intros i _. rewrite at_minus by exact L. lra.
+Qed.
+Lemma dot_near b c x y : within b x -> within c y ->
+  Rabs (dot_ x y - dot_ (fst b) (fst c)) <= snd b * reach reals c + Size (fst b) * snd c.
+Proof.
+  intros Hx Hy. pose proof (within_reach _ _ Hy) as Ry. destruct Hx as [Lx Hx]. destruct Hy as [Ly Hy].
+  rewrite <- (size_minus _ _ Lx) in Hx. rewrite <- (size_minus _ _ Ly) in Hy.
+  replace (dot_ x y - dot_ (fst b) (fst c)) with (dot_ (minus x (fst b)) y + dot_ (fst b) (minus y (fst c)))
+    by (rewrite (dot_comm (minus _ _)), !dot_minus, !(dot_comm y) by assumption; ring).
+  eapply Rle_trans; [apply Rabs_triang|]. apply Rplus_le_compat; (eapply Rle_trans; [apply dot_le|]).
+  - apply Rmult_le_compat; auto using size_pos.
+  - apply Rmult_le_compat_l; auto using size_pos.
+Qed.
+Lemma largest_in l a : In a l -> Rabs a <= largest reals l.
+Proof. intros H. destruct (In_nth l a 0 H) as (i & _ & <-). apply largest_bounds. Qed.
+Lemma plus_zeros (a : affine R) x :
+  map2 Rplus (map (fun _ => 0) (snd a)) (apply reals a x) = apply reals a x.
+Proof.
+  unfold apply, map2. generalize (map (fun row => dot_ row x) (fst a)).
+  induction (snd a) as [|o b IH]; intros [|r l]; cbn; try reflexivity. f_equal; [lra|apply IH].
+Qed.
+Lemma inverse_root_pos k : 0 <= / sqrt (IZR (Z.of_nat k)).
+Proof.
+  destruct (sqrt_pos (IZR (Z.of_nat k))) as [H|H]; [apply Rlt_le, Rinv_0_lt_compat, H|].
+  rewrite <- H, Rinv_0. lra.
+Qed.
+
+Section Head.
+  Variables (w : weights R) (h : head R) (q : token) (keys : list key) (z : list R) (size_ : nat).
+  Notation source_ball t := (norm_ball reals (before_attention w) (embedding_ball reals w t)).
+  Definition through (a : affine R) (t : token) : ball R :=
+    affine_ball reals a (known_of reals a) (source_ball t) (no_vector reals (snd a)).
+  Let parts := parts_of reals size_ (tabulate size_ (source reals w)) h.
+  Let d := doubts_of reals size_ (tabulate size_ (fun t => source_ball t)) h.
+  Hypothesis steady : forall t, In t (q :: map fst keys) -> 0 < steadiness reals (embedding_ball reals w t).
+
+  Lemma through_within a t s y : In t (q :: map fst keys) ->
+    norms (before_attention w) (embedding w t) s -> affines a s (nothing a) y -> within (through a t) y.
+  Proof.
+    intros Ht Hs Hy. apply (affine_within a s (fst (no_vector reals (snd a)))).
+    - exact (norm_within _ _ _ _ (within_itself _) Hs (steady t Ht)).
+    - apply within_no_vector.
+    - apply affines_nothing, Hy.
+  Qed.
+  Lemma through_is a t : fst (through a t) = apply reals a (source reals w t).
+  Proof. apply plus_zeros. Qed.
+
+  Notation scale := (sqrt (IZR (Z.of_nat (length (snd (query h)))))).
+  Notation biases_of k := (map (fun br => 8 * nth (snd br) (fst br) 0) (combine (biases h) (snd k))).
+  Definition gross_of (k : key) : R :=
+    reach reals (through (query h) q) * reach reals (through (key_map h) (fst k)) / scale
+    + magnitude (biases_of k).
+
+  Lemma gross_is k : gross d q (fst k)
+    + total (map (fun p => fst p (snd p)) (combine (gross_rows d) (snd k))) = gross_of k.
+  Proof.
+    unfold d, gross_of. cbn [doubts_of gross gross_rows]. rewrite !tabulate_eq. cbv zeta. rewrite ?tabulate_eq.
+    f_equal. generalize (snd k). induction (biases h) as [|level levels IH]; intros [|r l]; try reflexivity.
+    cbn [map combine fst snd]. unfold magnitude in *. cbn [map]. unfold sum in *. cbn [fold_right].
+    rewrite IH, tabulate_eq, absolute_is. reflexivity.
+  Qed.
+
+  (** The largest sum of absolute terms, and the largest of the other errors. *)
+  Let G := largest reals (map (fun k => gross d q (fst k)
+    + total (map (fun p => fst p (snd p)) (combine (gross_rows d) (snd k)))) keys).
+  Let C := largest reals (map (fun k => crossed d q (fst k)) keys).
+  Let E := times (score_units d) * G + tiny.
+
+  Variables (s qv : list R) (data : list datum).
+  Hypothesis Hs : norms (before_attention w) (embedding w q) s.
+  Hypothesis Hq : affines (query h) s (nothing (query h)) qv.
+  Hypothesis Hkeys : map d_key data = keys.
+  Hypothesis Hdata : Forall (computes w h qv data) data.
+
+  Lemma key_in x : In x data -> In (d_key x) keys.
+  Proof. rewrite <- Hkeys. apply in_map. Qed.
+  Lemma token_in x : In x data -> In (fst (d_key x)) (q :: map fst keys).
+  Proof. right. apply in_map, key_in, H. Qed.
+
+  Lemma score_near x : In x data ->
+    Rabs (d_score x - score reals w h q (d_key x)) <= C + E /\ Rabs (d_score x) <= G + E.
+  Proof.
+    intros Hx. rewrite Forall_forall in Hdata.
+    destruct (Hdata x Hx) as (s' & k & Hs' & Hk & _ & Hscore & _). cbv zeta in Hscore.
+    pose proof (through_within _ _ _ _ (or_introl eq_refl) Hs Hq) as Bq.
+    pose proof (through_within _ _ _ _ (token_in x Hx) Hs' Hk) as Bk.
+    pose proof (dot_near _ _ _ _ Bq Bk) as D. pose proof (within_reach _ _ Bq) as Rq.
+    pose proof (within_reach _ _ Bk) as Rk. rewrite !through_is in D.
+    set (bq := through (query h) q) in *. set (bk := through (key_map h) (fst (d_key x))) in *.
+    assert (HC : (snd bq * reach reals bk + Size (apply reals (query h) (source reals w q)) * snd bk)
+      / scale <= C).
+    { eapply Rle_trans; [apply Rle_abs|]. apply largest_in.
+      refine (eq_ind _ (fun a => In a _) (in_map _ _ _ (key_in x Hx)) _ _). unfold d. cbn [doubts_of crossed].
+      rewrite !tabulate_eq. cbv zeta. rewrite ?tabulate_eq. fold (through (query h) q) bq.
+      fold (through (key_map h) (fst (d_key x))) bk. rewrite <- through_is. reflexivity. }
+    assert (HG : gross_of (d_key x) <= G).
+    { rewrite <- gross_is. eapply Rle_trans; [apply Rle_abs|]. apply largest_in.
+      exact (in_map _ _ _ (key_in x Hx)). }
+    unfold gross_of in HG. fold bq bk in HG.
+    pose proof (inverse_root_pos (length (snd (query h)))) as Hi. unfold Rdiv in *.
+    set (i := / scale) in *. pose proof (magnitude_le qv k) as M. pose proof (size_pos qv).
+    pose proof (size_pos k). set (biases := biases_of (d_key x)) in *.
+    assert (Rabs (total biases) <= magnitude biases) by apply magnitude_bounds.
+    assert (M' : magnitude (products qv k) * i <= reach reals bq * reach reals bk * i).
+    { apply Rmult_le_compat_r; [exact Hi|]. eapply Rle_trans; [exact M|]. apply Rmult_le_compat; assumption. }
+    assert (D' : Rabs (dot_ qv k * i) <= magnitude (products qv k) * i).
+    { rewrite Rabs_mult, (Rabs_right i) by lra. apply Rmult_le_compat_r; [exact Hi|]. apply magnitude_bounds. }
+    set (K := times (4 * length (snd (query h)) * S (length biases) + 60)) in *.
+    assert (HK : 0 <= K <= times (score_units d)).
+    { split; [apply times_pos|]. apply Rmult_le_compat_r; [apply Rlt_le, unit32_pos|]. apply IZR_le.
+      cbn [score_units d doubts_of]. unfold biases. rewrite map_length, combine_length. nia. }
+    assert (HE : K * (magnitude (products qv k) * i + magnitude biases) + tiny <= E).
+    { apply Rplus_le_compat_r. apply Rmult_le_compat; [lra| |lra|lra].
+      pose proof (magnitude_pos biases). pose proof (magnitude_pos (products qv k)).
+      pose proof (Rmult_le_pos _ i (magnitude_pos (products qv k)) Hi). lra. }
+    change (total (products qv k)) with (dot_ qv k) in Hscore.
+    split.
+    - unfold score. cbn [reals add div root]. fold i. change (bias reals h (snd (d_key x))) with (total biases).
+      change (count reals (snd (query h))) with (IZR (Z.of_nat (length (snd (query h))))). unfold Rdiv. fold i.
+      assert (D2 : Rabs (dot_ qv k * i - dot_ (apply reals (query h) (source reals w q))
+        (apply reals (key_map h) (source reals w (fst (d_key x)))) * i) <= C).
+      { eapply Rle_trans; [|exact HC].
+        rewrite <- Rmult_minus_distr_r, Rabs_mult, (Rabs_right i) by lra.
+        apply Rmult_le_compat_r; [exact Hi|exact D]. }
+      unfold Rabs in *. repeat destruct (Rcase_abs _); lra.
+    - unfold Rabs in *. repeat destruct (Rcase_abs _); lra.
+  Qed.
+
+  Lemma weight_near x : In x data -> exists t,
+    Rabs t <= shift reals d q keys /\ d_weight x = exp (score reals w h q (d_key x)) * exp t.
+  Proof.
+    intros Hx. destruct (score_near x Hx) as [Sx Ax]. pose proof Hdata as Hd. rewrite Forall_forall in Hd.
+    destruct (Hd x Hx) as (_ & _ & _ & _ & _ & _ & y & e & Hy & Hw & He).
+    destruct (score_near y Hy) as [_ Ay].
+    exists (d_score x - score reals w h q (d_key x) + e). split.
+    - rewrite <- (map_length d_key data), Hkeys in He.
+      replace (shift reals d q keys) with (C + E + times 16 * (2 * (G + E)) + times (64 + 10 * length keys))
+        by (unfold shift; rewrite smallest_is; reflexivity).
+      eapply Rle_trans; [apply Rabs_triang|]. pose proof (times_pos 16).
+      assert (times 16 * (Rabs (d_score x) + Rabs (d_score y)) <= times 16 * (2 * (G + E)))
+        by (apply Rmult_le_compat_l; lra). lra.
+    - rewrite Hw, <- exp_plus. f_equal. ring.
+  Qed.
+  Hypothesis Hlen : length z = length (snd (value h)).
+  Hypothesis some : keys <> [].
+  Hypothesis Hz : forall i, (i < length z)%nat ->
+    let all := total (map d_weight data) in
+    let value x := nth i (d_value x) 0 in
+    Rabs (nth i z 0 - total (map (fun x => d_weight x * value x) data) / all)
+    <= times (4 * length data + 24)
+       * (total (map (fun x => d_weight x * Rabs (value x)) data) / all)
+       + IZR (Z.of_nat (length data)) / IZR (2 ^ 50)
+         * total (map (fun x => Rabs (value x)) data).
+  Let weight k := exp (score reals w h q k).
+  Let value_at (k : key) i := at_ (apply reals (value h) (source reals w (fst k))) i.
+  Let width := length z.
+
+  Lemma attended_is : attended_head reals q keys parts
+    = map (fun i => Sum keys (fun k => weight k * value_at k i) / Sum keys weight) (seq 0 width).
+  Proof.
+    unfold attended_head. rewrite map_map. cbn [fst].
+    rewrite (map_ext _ _ (weight_of_tables w size_ h q)), (map_ext _ (fun k => (weight k, map (value_at k) (seq 0 width)))).
+    - unfold width. rewrite Hlen. fold parts. change (Tables.width parts) with (length (snd (value h))).
+      rewrite weighted_is_sum, map_map. reflexivity.
+    - intros k. unfold parts. rewrite weight_of_tables. cbn [of_value parts_of]. rewrite !tabulate_eq.
+      unfold width. rewrite Hlen. reflexivity.
+  Qed.
+
+  Lemma head_within : within (head_ball reals q keys (parts, d)) z.
+  Proof.
+    assert (E1 : length z = length (attended_head reals q keys parts))
+      by (rewrite attended_is, map_length, seq_length; reflexivity).
+    split; [exact E1|]. unfold head_ball. cbv zeta. cbn [fst snd].
+    set (ref := attended_head reals q keys parts) in *.
+    assert (value_ball : forall x, In x data -> within (through (value h) (fst (d_key x))) (d_value x)).
+    { intros x Hx. pose proof Hdata as Hd. rewrite Forall_forall in Hd.
+      destruct (Hd x Hx) as (s' & k & Hs' & _ & Hv & _). exact (through_within _ _ _ _ (token_in x Hx) Hs' Hv). }
+    assert (P : 0 < Sum keys weight).
+    { destruct keys as [|k l]; [contradiction|]. rewrite Sum_cons. pose proof (exp_pos (score reals w h q k)).
+      pose proof (Sum_pos l weight (fun i _ => Rlt_le _ _ (exp_pos _))). unfold weight in *. lra. }
+    assert (SK : forall f, Sum keys f = Sum data (fun x => f (d_key x)))
+      by (intros f; unfold Sum; rewrite <- Hkeys, map_map; reflexivity).
+    rewrite SK in P.
+    eapply Rle_trans; [eapply (mean_within data (seq 0 width) (fun x => weight (d_key x)) d_weight
+      (fun x => value_at (d_key x)) (fun x i => at_ (d_value x) i) (fun i => at_ ref i) _ (shift reals d q keys)
+      (largest reals (map (fun k => value_error d (fst k)) keys))
+      (largest reals (map (fun k => value_reach d (fst k)) keys))
+      (times (4 * length data + 24)) (IZR (Z.of_nat (length data)) / IZR (2 ^ 50)))|].
+    - exact P.
+    - intros x _. apply exp_pos.
+    - intros x Hx. exact (weight_near x Hx).
+    - intros x Hx. pose proof (within_len _ _ width (value_ball x Hx)) as V. rewrite through_is in V.
+      eapply Rle_trans; [exact V|]. eapply Rle_trans; [apply Rle_abs|]. apply largest_in.
+      refine (eq_ind _ (fun a => In a _) (in_map _ _ _ (key_in x Hx)) _ _). unfold d. cbn [doubts_of value_error].
+      rewrite !tabulate_eq. reflexivity.
+    - intros x Hx. eapply Rle_trans; [apply Len_nth|].
+      eapply Rle_trans; [apply (within_reach _ _ (value_ball x Hx))|]. eapply Rle_trans; [apply Rle_abs|].
+      apply largest_in. refine (eq_ind _ (fun a => In a _) (in_map _ _ _ (key_in x Hx)) _ _).
+      unfold d. cbn [doubts_of value_reach]. rewrite !tabulate_eq. reflexivity.
+    - apply times_pos.
+    - apply le_div; [apply IZR_lt; reflexivity|]. rewrite Rmult_0_l. apply IZR_le. lia.
+    - intros i Hi. apply in_seq in Hi. unfold ref. rewrite attended_is.
+      rewrite (nth_map _ _ _ 0%nat), seq_nth, !SK by (rewrite ?seq_length; lia). reflexivity.
+    - intros i Hi. apply in_seq in Hi. exact (Hz i ltac:(unfold width in Hi; lia)).
+    - assert (ES : spread reals parts q keys ref = Sum data (fun x => weight (d_key x)
+        * Len (seq 0 width) (fun i => value_at (d_key x) i - at_ ref i)) / Sum data (fun x => weight (d_key x))).
+      { change (spread reals parts q keys ref) with (Sum keys (fun k => weight_of reals parts q k
+          * Size (minus (of_value parts (fst k)) ref)) / Sum keys (weight_of reals parts q)).
+        rewrite !SK. f_equal; apply Sum_ext; intros x _; unfold parts; rewrite weight_of_tables; [|reflexivity].
+        f_equal. cbn [of_value parts_of]. rewrite !tabulate_eq, <- Hlen. cbv zeta.
+        rewrite size_minus by (rewrite map_length, seq_length; exact E1).
+        rewrite map_length, seq_length. unfold Len. f_equal. apply Sum_ext. intros i Hi. apply in_seq in Hi.
+        rewrite (nth_map _ _ _ 0%nat), seq_nth by (rewrite ?seq_length; lia). reflexivity. }
+      rewrite ES. rewrite <- Hkeys, map_length. apply Req_le. f_equal. f_equal.
+      unfold number. cbn [reals of_Z div add mul]. rewrite Nat2Z.inj_mul, mult_IZR.
+      change (units reals (4 * length data + 24)) with (times (4 * length data + 24)).
+      change (expo reals) with exp. change (sub reals) with Rminus. unfold Rdiv. ring.
+  Qed.
+End Head.
+
+Lemma dot_app u v u' v' : length u = length u' -> dot_ (u ++ v) (u' ++ v') = dot_ u u' + dot_ v v'.
+Proof.
+  revert u'. induction u as [|a u IH]; intros [|b u'] H; cbn in H; try discriminate;
+    [unfold dot, map2, sum; cbn; ring|].
+  specialize (IH u' ltac:(congruence)). unfold dot, map2, sum in *. cbn in *. rewrite IH. ring.
+Qed.
+Lemma minus_app u v u' v' : length u = length u' -> minus (u ++ v) (u' ++ v') = minus u u' ++ minus v v'.
+Proof.
+  revert u'. induction u as [|a u IH]; intros [|b u'] H; cbn in H; try discriminate; [reflexivity|].
+  cbn [app]. unfold minus, map2 in *. cbn. f_equal. apply IH. congruence.
+Qed.
+
+(** The balls of the heads in one. *)
+Lemma concat_within balls zs : Forall2 within balls zs ->
+  within (flat_map fst balls, Size (map snd balls)) (concat zs).
+Proof.
+  induction 1 as [|b z balls zs [L H] _ [L' H']]; [split; [reflexivity|apply Rle_refl]|].
+  cbn [map flat_map concat fst snd] in *.
+  assert (L2 : length (z ++ concat zs) = length (fst b ++ flat_map fst balls))
+    by (rewrite !app_length; congruence).
+  split; [exact L2|]. cbn [fst snd]. rewrite <- size_minus in H, H' |- * by assumption.
+  rewrite minus_app by exact L.
+  unfold size at 1 2. apply sqrt_le_1_alt. rewrite dot_app by reflexivity.
+  change (dot_ (snd b :: map snd balls) _) with (snd b * snd b + dot_ (map snd balls) (map snd balls)).
+  rewrite <- !size_square. pose proof (size_pos (minus z (fst b))).
+  pose proof (size_pos (minus (concat zs) (flat_map fst balls))).
+  apply Rplus_le_compat; apply Rmult_le_compat; assumption.
+Qed.
 
 (** * The due token leads *)
 
@@ -1225,22 +1685,30 @@ Section Leads.
   Qed.
 End Leads.
 
-(** The theorem. What attention may give is in a ball; then the margins decide. *)
+(** The theorem: if the margins of a context are positive, the due token leads. *)
 Theorem margins_right w q keys l y :
   (forall v v', (v < length (logits w))%nat -> (v' < length (logits w))%nat ->
     length (nth v (logits w) []) = length (nth v' (logits w) [])) ->
   (y < length (logits w))%nat ->
-  (forall zs, Forall2 (attends w q keys) (heads w) zs -> exists z, within z (concat zs)
-    /\ Forall (Rlt 0) (margins reals w (knowledge_of reals w) q z y)) ->
+  Forall (Rlt 0) (margins reals w (knowledge_of reals w) (q, keys, y)) ->
   float_pass w q keys l -> leads_by 0 l y.
 Proof.
-  intros same Hy Hz (zs & x & n1 & u & h & last & H1 & H2 & H3 & H4 & H5 & H6 & H7).
-  destruct (Hz zs H1) as (z & Z & M). unfold margins in M. cbv zeta in M.
-  rewrite !Forall_cons_iff in M. destruct M as (M1 & M2 & M3 & M4 & M5).
+  intros same Hy M (zs & x & n1 & u & h & last & H1 & H2 & H3 & H4 & H5 & H6 & H7).
+  unfold margins in M. cbv zeta in M. rewrite Forall_cons_iff, Forall_app, !Forall_cons_iff in M.
+  destruct M as (Hkeys & Hsource & M1 & M2 & M3).
+  assert (Z : within (heads_ball reals (knowledge_of reals w) q keys) (concat zs)).
+  { apply concat_within. cbn [knowledge_of of_heads]. rewrite map_map.
+    assert (steady : forall t, In t (q :: map fst keys) -> 0 < steadiness reals (embedding_ball reals w t)).
+    { intros t Ht. rewrite Forall_forall in Hsource. specialize (Hsource _ (in_map _ _ _ Ht)).
+      cbn [knowledge_of of_source] in Hsource. rewrite tabulate_eq in Hsource. exact Hsource. }
+    assert (some : keys <> []) by (intros ->; apply (Rlt_irrefl 0), Hkeys).
+    clear H2. induction H1 as [|head z heads zs (s & qv & data & Hs & Hq & Hk & Hd & Hlen & Hz) _ IH];
+      [constructor|]. cbn [map]. constructor; [|exact IH].
+    exact (head_within w head q keys z _ steady s qv data Hs Hq Hk Hd Hlen some Hz). }
   pose proof (affine_within _ _ _ _ _ _ Z (within_itself _) H2) as Hx.
-  pose proof (norm_within _ _ _ _ Hx H3 M1 M2) as Hn.
+  pose proof (norm_within _ _ _ _ Hx H3 M1) as Hn.
   pose proof (affine_within _ _ _ _ _ _ Hn (within_no_vector _) (affines_nothing _ _ _ H4)) as Hu.
   pose proof (affine_within _ _ _ _ _ _ (relu_within _ _ Hu) Hx H5) as Hh.
-  pose proof (norm_within _ _ _ _ Hh H6 M3 M4) as Hlast.
-  exact (leads_right _ _ _ _ _ Hlast H7 same Hy M5).
+  pose proof (norm_within _ _ _ _ Hh H6 M2) as Hlast.
+  exact (leads_right _ _ _ _ _ Hlast H7 same Hy M3).
 Qed.
