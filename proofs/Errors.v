@@ -8,7 +8,8 @@ Import ListNotations.
 (** * The formulas *)
 
 Section Formulas.
-  Context {T : Type} (n : numbers T).
+  (** Of numbers, and of how a matrix is multiplied by a vector. *)
+  Context {T : Type} (n : numbers T) (multiply : matrix T -> vector T -> vector T).
   Local Infix "+" := (add n).
   Local Infix "-" := (sub n).
   Local Infix "*" := (mul n).
@@ -42,19 +43,21 @@ Section Formulas.
   Definition ball := (vector T * T)%type.
   Definition reach (b : ball) : T := size (fst b) + snd b.
 
-  (** What is known of a linear map, to calculate it once. *)
-  Record known := Known { k_stretch : T; k_size : T; k_bias : T }.
+  (** What is known of an affine map, calculated once: how it is done, by how much it stretches, the
+      sizes of its weight and bias, and the errors of its roundings: relatively, and absolutely. *)
+  Record known := Known {
+    k_rows : vector T -> vector T; k_stretch : T; k_size : T; k_bias : T; k_growth : T; k_lost : T }.
   Definition known_of (a : affine T) : known :=
-    Known (spectral (fst a)) (frobenius (fst a)) (size (snd a)).
+    let terms := breadth (fst a) in
+    Known (multiply (fst a)) (spectral (fst a)) (frobenius (fst a)) (size (snd a))
+      (growth (3 + terms)) (root n (count n (fst a)) * lost (2 + terms)).
 
-  (** The rounding errors of an affine map of x to which a vector is added. *)
-  Definition roundings (a : affine T) (k : known) (x added : ball) : T :=
-    let terms := length (fst x) in
-    growth (3 + terms) * (k_size k * reach x + k_bias k + reach added)
-    + root n (count n (fst a)) * lost (2 + terms).
+  (** The rounding errors of an affine map of x to which a vector is added, and all errors. *)
+  Definition roundings (k : known) (x added : ball) : T :=
+    k_growth k * (k_size k * reach x + k_bias k + reach added) + k_lost k.
   Definition affine_ball (a : affine T) (k : known) (x added : ball) : ball :=
-    (map2 (add n) (fst added) (apply n a (fst x)),
-     k_stretch k * snd x + snd added + roundings a k x added).
+    (map2 (add n) (fst added) (map2 (add n) (k_rows k (fst x)) (snd a)),
+     k_stretch k * snd x + snd added + roundings k x added).
   Definition relu_ball (x : ball) : ball := (map (fun a => larger n a (zero n)) (fst x), snd x).
   Definition no_vector {A} (l : list A) : ball := (map (fun _ => zero n) l, zero n).
 
@@ -69,16 +72,17 @@ Section Formulas.
   Definition steadiness (x : ball) : T := count n (fst x) * least_variance x.
   Definition norm_ball (s : scaling T) (x : ball) : ball :=
     let wide := root n (count n (fst x)) in
-    let least := root n (least_variance x) in
-    let mean_error := units (length (fst x) + 48) * (reach x / wide) + smallest in
+    let low := least_deviation x in let variance := least_variance x in
+    let least := root n variance in
+    let big := largest (fst s) in let mean_error := units (length (fst x) + 48) * (reach x / wide) + smallest in
     let factor := (of_Z n 1 + units 20) / least + smallest in
     let factor_error := units 20 / least + smallest
-      + square_error x / (of_Z n 2 * least_variance x * least) in
+      + square_error x / (of_Z n 2 * variance * least) in
     (norm n s (fst x),
-     largest (fst s) * (snd x / root n (deviation n (fst x) * least_deviation x)
+     big * (snd x / root n (deviation n (fst x) * low)
        + reach x * factor_error
        + wide * mean_error * factor)
-     + units 10 * (largest (fst s) * factor * (of_Z n 2 * reach x + wide * mean_error)
+     + units 10 * (big * factor * (of_Z n 2 * reach x + wide * mean_error)
        + size (snd s))
      + wide * smallest).
 
@@ -157,8 +161,8 @@ Section Formulas.
 
   (** The leads of the due token, each less its error. *)
   Definition leads (last : ball) (y : token) : list T :=
-    let l := map (fun row => dot n row (fst last)) (logits w) in
-    let e := roundings (without_bias (logits w)) (of_logits k) last (no_vector (logits w)) in
+    let l := k_rows (of_logits k) (fst last) in
+    let e := roundings (of_logits k) last (no_vector (logits w)) in
     map (fun v => nth y l (zero n) - nth v l (zero n)
         - (nth v (nth y (distances k) []) (zero n) * snd last + of_Z n 2 * e))
       (filter (fun v => negb (v =? y)) (seq 0 (length l))).
@@ -172,6 +176,7 @@ Section Formulas.
 End Formulas.
 Arguments ball : clear implicits.
 Arguments doubts : clear implicits.
+Arguments known : clear implicits.
 Arguments knowledge : clear implicits.
 
 (** * Sums over indices, and lengths *)
@@ -676,28 +681,28 @@ Proof.
 Qed.
 
 (** The error of each entry. *)
-Lemma affine_errors a x v y : affines a x (each v) y ->
+Lemma affine_errors a x v y m : (breadth (fst a) <= m)%nat -> affines a x (each v) y ->
   let y' := map2 Rplus v (apply reals a x) in
   length y = length y' /\ (length y <= length (fst a))%nat /\
   forall i, (i < length y)%nat ->
   Rabs (at_ y i - at_ y' i)
-    <= growth reals (3 + length x)
+    <= growth reals (3 + m)
        * (Size (nth i (fst a) []) * Size x + (Rabs (at_ (snd a) i) + Rabs (at_ v i)))
-     + lost reals (2 + length x).
+     + lost reals (2 + m).
 Proof.
   destruct a as [W b]. unfold affines, each, apply. cbn [fst snd]. revert b v y.
-  induction W as [|row W IH]; intros [|o b] [|e v] y H; inversion H; subst; clear H;
+  induction W as [|row W IH]; intros [|o b] [|e v] y Hm H; inversion H; subst; clear H;
     try (cbn; repeat split; try lia; intros; lia).
-  destruct (IH b v _ H4) as (L1 & L2 & IH'). cbn [fst snd] in *.
+  cbn [breadth map fold_right] in Hm. destruct (IH b v _ ltac:(unfold breadth; lia) H4) as (L1 & L2 & IH'). cbn [fst snd] in *.
   split; [cbn; rewrite L1; reflexivity|]. split; [cbn; lia|]. intros [|i] Hi.
   - cbn [nth map map2 combine fst snd] in *.
-    apply (dots_error _ _ _ _ (2 + length x)) in H2;
+    apply (dots_error _ _ _ _ (2 + m)) in H2;
       [|unfold products; rewrite length_map2; cbn [length]; lia].
     replace (total [o; e]) with (o + e) in H2 by (unfold sum; cbn; ring).
     replace (magnitude [o; e]) with (Rabs o + Rabs e) in H2 by (unfold magnitude, sum; cbn; ring).
     replace (e + add reals (dot_ row x) o) with (o + e + dot_ row x) by (cbn; ring).
     eapply Rle_trans; [exact H2|]. apply Rplus_le_compat_r, Rmult_le_compat_l.
-    + rewrite growth_is. pose proof (grow_1 (3 + length x)). lra.
+    + rewrite growth_is. pose proof (grow_1 (3 + m)). lra.
     + pose proof (magnitude_le row x). lra.
   - apply IH'. cbn in Hi. lia.
 Qed.
@@ -732,19 +737,21 @@ Proof.
 Qed.
 
 Lemma affine_within a x v y bx bv : within bx x -> within bv v -> affines a x (each v) y ->
-  within (affine_ball reals a (known_of reals a) bx bv) y.
+  within (affine_ball reals a (known_of reals rows a) bx bv) y.
 Proof.
-  intros Hx Hv H. destruct (affine_errors _ _ _ _ H) as (L1 & L2 & He).
+  intros Hx Hv H. destruct (affine_errors _ _ _ _ _ (le_n _) H) as (L1 & L2 & He).
   pose proof (within_reach _ _ Hx) as Rx. pose proof (within_reach _ _ Hv) as Rv.
   destruct Hx as [Lx Hx]. destruct Hv as [Lv Hv]. destruct (spectral_stretches (fst a)) as [Hs Ss].
   set (d := minus x (fst bx)). specialize (Ss d).
   rewrite <- (size_minus _ _ Lx) in Hx. fold d in Hx.
   assert (L3 : length y = length (map2 Rplus (fst bv) (apply reals a (fst bx)))).
   { rewrite L1, !length_map2. unfold apply. rewrite !length_map2, !map_length, Lv. reflexivity. }
-  split; [exact L3|]. unfold affine_ball. cbn [fst snd]. change (add reals) with Rplus.
+  split; [exact L3|]. unfold affine_ball. cbn [fst snd known_of k_rows].
+  change (map2 (add reals) (rows (fst a) (fst bx)) (snd a)) with (apply reals a (fst bx)). change (add reals) with Rplus.
   set (ref := map2 Rplus (fst bv) _) in *. unfold roundings.
-  rewrite <- Lx. set (g := growth reals (3 + length x)) in *. set (t := lost reals (2 + length x)) in *.
-  assert (Hg : 0 <= g) by (unfold g; rewrite growth_is; pose proof (grow_1 (3 + length x)); lra).
+  cbn [known_of k_stretch k_size k_bias k_growth k_lost].
+  set (g := growth reals (3 + breadth (fst a))) in *. set (t := lost reals (2 + breadth (fst a))) in *.
+  assert (Hg : 0 <= g) by (unfold g; rewrite growth_is; pose proof (grow_1 (3 + breadth (fst a))); lra).
   assert (Ht : 0 <= t) by apply lost_pos. pose proof (size_pos x).
   assert (0 <= g * Size x) by (apply Rmult_le_pos; assumption).
   eapply Rle_trans; [apply (Len_terms _ [(1, fun i => at_ v i - at_ (fst bv) i);
@@ -762,8 +769,7 @@ Proof.
     { unfold y', ref. rewrite (at_affine a x v i Hi'), (at_affine a (fst bx) (fst bv) i Hr). ring. }
     rewrite E. eapply Rle_trans; [apply Rabs_triang|].
     eapply Rle_trans; [apply Rplus_le_compat_l, Rabs_triang|]. lra.
-  - unfold Sum, sum. cbn [map fold_right fst snd reals add mul root zero of_Z known_of k_stretch
-      k_size k_bias]. rewrite Len_const, seq_length by lra.
+  - unfold Sum, sum. cbn [map fold_right fst snd reals add mul root zero of_Z]. rewrite Len_const, seq_length by lra.
     pose proof (Len_nth (rows (fst a) d) (length y)). pose proof (Len_nth (map Size (fst a)) (length y)).
     pose proof (Len_nth (snd a) (length y)). pose proof (Len_nth v (length y)).
     assert (Len (seq 0 (length y)) (fun i => at_ v i - at_ (fst bv) i) <= snd bv).
@@ -1393,9 +1399,9 @@ Section Head.
   Variables (w : weights R) (h : head R) (q : token) (keys : list key) (z : list R) (size_ : nat).
   Notation source_ball t := (norm_ball reals (before_attention w) (embedding_ball reals w t)).
   Definition through (a : affine R) (t : token) : ball R :=
-    affine_ball reals a (known_of reals a) (source_ball t) (no_vector reals (snd a)).
+    affine_ball reals a (known_of reals rows a) (source_ball t) (no_vector reals (snd a)).
   Let parts := parts_of reals size_ (tabulate size_ (source reals w)) h.
-  Let d := doubts_of reals size_ (tabulate size_ (fun t => source_ball t)) h.
+  Let d := doubts_of reals rows size_ (tabulate size_ (fun t => source_ball t)) h.
   Hypothesis steady : forall t, In t (q :: map fst keys) -> 0 < steadiness reals (embedding_ball reals w t).
 
   Lemma through_within a t s y : In t (q :: map fst keys) ->
@@ -1622,11 +1628,10 @@ Proof.
 Qed.
 
 Lemma roundings_le a b x v : within b x ->
-  roundings reals a (known_of reals a) (x, 0) v <= roundings reals a (known_of reals a) b v.
+  roundings reals (known_of reals rows a) (x, 0) v <= roundings reals (known_of reals rows a) b v.
 Proof.
-  intros H. pose proof (within_reach _ _ H) as HX. destruct H as [L _]. unfold roundings.
-  cbn [fst]. rewrite <- L. apply Rplus_le_compat_r, Rmult_le_compat_l.
-  - rewrite growth_is. pose proof (grow_1 (3 + length x)). lra.
+  intros H. pose proof (within_reach _ _ H) as HX. apply Rplus_le_compat_r, Rmult_le_compat_l.
+  - cbn [known_of k_growth]. rewrite growth_is. pose proof (grow_1 (3 + breadth (fst a))). lra.
   - apply Rplus_le_compat_r, Rplus_le_compat_r, Rmult_le_compat_l; [apply size_pos|].
     unfold reach at 1. cbn [fst snd reals add]. lra.
 Qed.
@@ -1643,14 +1648,16 @@ Section Leads.
   Hypothesis Hy : (y < length W)%nat.
   Notation without := (without_bias reals W).
   Notation nothing := (no_vector reals W).
-  Notation E := (roundings reals without (known_of reals without) last nothing).
+  Notation E := (roundings reals (known_of reals rows without) last nothing).
 
   Lemma logit_error v : (v < length l)%nat -> Rabs (at_ l v - dot_ (nth v W []) x) <= E.
   Proof.
     intros Hv. pose proof (affines_without_bias _ _ _ Hl) as H.
     apply (affine_within _ _ _ _ _ _ (within_itself x) (within_no_vector W)) in H.
     destruct H as [HL H]. assert (Hin : In v (seq 0 (length l))) by (apply in_seq; lia).
-    unfold affine_ball in H, HL. cbn [fst snd] in H, HL. change (add reals) with Rplus in *.
+    unfold affine_ball in H, HL. cbn [fst snd] in H, HL.
+    change (map2 (add reals) (k_rows (known_of reals rows without) x) (snd without))
+      with (apply reals without x) in *. change (add reals) with Rplus in *.
     match type of H with Len _ ?f <= _ => pose proof (Len_at _ f _ Hin) as Ha end. cbv beta in Ha.
     rewrite at_affine in Ha by lia.
     change (zero reals) with 0 in *.
@@ -1662,16 +1669,18 @@ Section Leads.
     rewrite Rmult_0_r, !Rplus_0_l. apply Rle_refl.
   Qed.
 
-  Lemma leads_right : Forall (Rlt 0) (leads reals w (knowledge_of reals w) last y) -> leads_by 0 l y.
+  Lemma leads_right : Forall (Rlt 0) (leads reals w (knowledge_of reals rows w) last y) -> leads_by 0 l y.
   Proof.
     intros H. assert (L : length W = length l) by exact (Forall2_length _ _ _ Hl).
     split; [lia|]. intros v Hv Hne. rewrite Forall_forall in H.
     pose proof (logit_error v Hv) as Ev. pose proof (logit_error y ltac:(lia)) as Ey.
-    unfold leads in H. cbv zeta in H. rewrite map_length in H.
+    unfold leads in H. cbv zeta in H. change (length (k_rows _ (fst last))) with (length (rows W (fst last))) in H.
+    rewrite length_rows in H.
     assert (Hin : In v (filter (fun v => negb (v =? y)) (seq 0 (length W))))
       by (apply filter_In; rewrite in_seq, negb_true_iff, Nat.eqb_neq; lia).
     specialize (H _ (in_map _ _ v Hin)).
-    cbv beta in H. change (map (fun row => dot_ row (fst last)) W) with (rows W (fst last)) in H.
+    cbv beta in H. cbn [knowledge_of of_logits] in H.
+    change (k_rows _ (fst last)) with (rows W (fst last)) in H.
     cbn [reals sub mul add of_Z] in H. change (zero reals) with 0 in H. rewrite !nth_rows in H.
     cbn [knowledge_of of_logits distances] in H.
     replace (at_ (nth y _ []) v) with (Size (minus (nth y W []) (nth v W []))) in H.
@@ -1690,13 +1699,13 @@ Theorem margins_right w q keys l y :
   (forall v v', (v < length (logits w))%nat -> (v' < length (logits w))%nat ->
     length (nth v (logits w) []) = length (nth v' (logits w) [])) ->
   (y < length (logits w))%nat ->
-  Forall (Rlt 0) (margins reals w (knowledge_of reals w) (q, keys, y)) ->
+  Forall (Rlt 0) (margins reals w (knowledge_of reals rows w) (q, keys, y)) ->
   float_pass w q keys l -> leads_by 0 l y.
 Proof.
   intros same Hy M (zs & x & n1 & u & h & last & H1 & H2 & H3 & H4 & H5 & H6 & H7).
   unfold margins in M. cbv zeta in M. rewrite Forall_cons_iff, Forall_app, !Forall_cons_iff in M.
   destruct M as (Hkeys & Hsource & M1 & M2 & M3).
-  assert (Z : within (heads_ball reals (knowledge_of reals w) q keys) (concat zs)).
+  assert (Z : within (heads_ball reals (knowledge_of reals rows w) q keys) (concat zs)).
   { apply concat_within. cbn [knowledge_of of_heads]. rewrite map_map.
     assert (steady : forall t, In t (q :: map fst keys) -> 0 < steadiness reals (embedding_ball reals w t)).
     { intros t Ht. rewrite Forall_forall in Hsource. specialize (Hsource _ (in_map _ _ _ Ht)).
