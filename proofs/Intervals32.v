@@ -278,5 +278,17 @@ Section Precision.
       + apply (positive_holds a x Ha), Hm. left. reflexivity.
       + apply IH. intros b Hb. apply Hm. right. exact Hb.
   Qed.
+
+  (** All of some models are exact in float32. *)
+  Definition check32_models {A} (models : list (weights (Z * Z) * A)) (l : list context) : bool :=
+    forallb (fun wm => check32 (fst wm) l) models.
+
+  Theorem float32_exact {A} t (models : list (weights (Z * Z) * A)) :
+    check32_models models (contexts t) = true -> forall w m, In (w, m) models ->
+    forall computed, computes32 t (map_weights real w) computed -> exact t (greedy computed).
+  Proof.
+    unfold check32_models. rewrite forallb_forall. intros H w m Hin.
+    apply right_so_exact32, check32_correct, (H _ Hin).
+  Qed.
 End Precision.
 End Intervals32.
