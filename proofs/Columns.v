@@ -9,13 +9,13 @@ Import ListNotations.
 (** * Where tokens stand *)
 
 (** A number and the sign before it. Digits have their place as id of level 1, from 0 on; [tags] are
-    their ids of higher levels. Only differences of ids matter. *)
+    their ids of higher levels. Only differences of ids matter to what a token sees. *)
 Record segment := Segment { sign : token; sign_ids : ids; tags : ids }.
 
-(** The numbers of a question, each after its sign, then the answer, after [EQUALS]. More tokens
-    without ids may follow the first one. *)
+(** The numbers of a question, each after its sign, then the answer after its own. The first token may
+    begin a label, whose other tokens have no ids. *)
 Record layout := Layout {
-  first : segment; prelude : list token; others : list segment; last_ : segment }.
+  first : segment; label : list token; others : list segment; answer_segment : segment }.
 
 Fixpoint scan (tags_ : ids) (later : list segment) (place : Z) (text : list token) : list ids :=
   match text with
@@ -34,9 +34,9 @@ Definition locate (l : layout) (text : list token) : list ids :=
   match text with
   | [] => []
   | _ :: rest =>
-    let n := length (prelude l) in
+    let n := length (label l) in
     sign_ids (first l) :: map (fun _ => []) (firstn n rest)
-      ++ scan (tags (first l)) (others l ++ [last_ l]) 0 (skipn n rest)
+      ++ scan (tags (first l)) (others l ++ [answer_segment l]) 0 (skipn n rest)
   end.
 
 (** * What the last token sees, as a list with the first token, what is visible, and itself *)
@@ -230,7 +230,8 @@ Record rules := Rules {
   initial : state;
   after : state -> column -> state;
   out : state -> column -> option token;  (* what is written at a place; [None] after the last *)
-  (** What may be found: the lowest column; the lowest two; a state, its column and the next one. *)
+  (** What may be found, or more: the lowest column; the lowest two; a state, its column and the
+      next one. *)
   starts : list column;
   lowest : list (column * column);
   later : list (state * column * column) }.
@@ -239,28 +240,28 @@ Section Rules.
   Variable r : rules.
   Notation windows := ((0, 1)%Z :: more_windows r).
   Let begin := sign_cell (first (form r)).
-  Let equals := sign_cell (last_ (form r)).
-  Let answer_tags := tags (last_ (form r)).
+  Let equals := sign_cell (answer_segment (form r)).
+  Let answer_tags := tags (answer_segment (form r)).
 
   Definition ask (numbers : list (list nat)) : list token :=
     match numbers with
     | [] => []
     | n :: more =>
-      sign (first (form r)) :: prelude (form r) ++ map (write r) n
+      sign (first (form r)) :: label (form r) ++ map (write r) n
         ++ flat_map (fun sn => sign (fst sn) :: map (write r) (snd sn)) (combine (others (form r)) more)
-        ++ [sign (last_ (form r))]
+        ++ [sign (answer_segment (form r))]
     end.
 
-  (** What may be near a query at a place. *)
-  Definition near_digits (s : segment) (place : Z) (x x' : option nat) : list cell :=
+  (** What may be neighbours a query at a place. *)
+  Definition neighbour_digits (s : segment) (place : Z) (x x' : option nat) : list cell :=
     cell_at (tags s) place (option_map (write r) x)
       ++ cell_at (tags s) (place + 1) (option_map (write r) x').
-  Definition near (place : Z) (col next : column) : list cell :=
+  Definition neighbours (place : Z) (col next : column) : list cell :=
     match col, next with
     | x :: xs, x' :: xs' =>
-      near_digits (first (form r)) place x x'
+      neighbour_digits (first (form r)) place x x'
         ++ flat_map (fun sxx => sign_cell (fst sxx)
-             :: near_digits (fst sxx) place (fst (snd sxx)) (snd (snd sxx)))
+             :: neighbour_digits (fst sxx) place (fst (snd sxx)) (snd (snd sxx)))
              (combine (others (form r)) (combine xs xs'))
     | _, _ => []
     end.
@@ -268,10 +269,10 @@ Section Rules.
   Definition due (t : option token) : token := match t with Some t => t | None => END end.
 
   Definition first_context (next : column) : context :=
-    (fst equals, glimpse windows begin (near (-1) (map (fun _ => None) next) next) equals,
+    (fst equals, glimpse windows begin (neighbours (-1) (map (fun _ => None) next) next) equals,
      due (out r (initial r) next)).
   Definition later_keys (place : Z) (q : token) (col next : column) : list key :=
-    glimpse windows begin (near place col next ++ [equals]) (q, Some place :: answer_tags).
+    glimpse windows begin (neighbours place col next ++ [equals]) (q, Some place :: answer_tags).
   Definition later_context (place : Z) (s : state r) (col next : column) : list context :=
     match out r s col with
     | None => []
@@ -299,7 +300,7 @@ Section Rules.
   (** The rules hold of numbers and what is written below them. *)
   Record follows (numbers : list (list nat)) (written : list token) : Prop := Follows {
     as_many : length numbers = S (length (others (form r)));
-    plain : forall n d s, In n numbers -> In d n -> In s (others (form r) ++ [last_ (form r)]) ->
+    plain : forall n d s, In n numbers -> In d n -> In s (others (form r) ++ [answer_segment (form r)]) ->
       write r d <> sign s;
     writes : forall k, k <= length written ->
       nth_error written k = out r (state_at numbers k) (column_of numbers k);
@@ -314,18 +315,18 @@ Section Rules.
     match numbers with
     | [] => []
     | n :: more =>
-      map bare (prelude (form r)) ++ digit_cells (tags (first (form r))) 0 (map (write r) n)
+      map bare (label (form r)) ++ digit_cells (tags (first (form r))) 0 (map (write r) n)
         ++ flat_map (fun sn => segment_cells (fst sn) (map (write r) (snd sn)))
              (combine (others (form r)) more)
     end.
 
   Lemma located_numbers t0 n more rest later_ :
     length more = length later_ ->
-    (forall m d s, In m (n :: more) -> In d m -> In s (later_ ++ [last_ (form r)]) ->
+    (forall m d s, In m (n :: more) -> In d m -> In s (later_ ++ [answer_segment (form r)]) ->
       write r d <> sign s) ->
     let text := map (write r) n ++ flat_map (fun sn => sign (fst sn) :: map (write r) (snd sn))
-      (combine later_ more) ++ sign (last_ (form r)) :: rest in
-    combine text (scan t0 (later_ ++ [last_ (form r)]) 0 text)
+      (combine later_ more) ++ sign (answer_segment (form r)) :: rest in
+    combine text (scan t0 (later_ ++ [answer_segment (form r)]) 0 text)
     = digit_cells t0 0 (map (write r) n)
       ++ flat_map (fun sn => segment_cells (fst sn) (map (write r) (snd sn))) (combine later_ more)
       ++ equals :: digit_cells answer_tags 0 rest.
@@ -334,7 +335,7 @@ Section Rules.
       (destruct more as [|m more]; cbn in Hlen; try discriminate); cbv zeta; cbn [combine flat_map app].
     - rewrite scan_digits.
       + rewrite scan_end. reflexivity.
-      + rewrite in_map_iff. intros (d & E & Hd). apply (plain n d (last_ (form r))); cbn; auto.
+      + rewrite in_map_iff. intros (d & E & Hd). apply (plain n d (answer_segment (form r))); cbn; auto.
     - rewrite <- app_assoc. cbn [app fst snd]. rewrite scan_digits.
       + specialize (IH (tags s) m more ltac:(congruence)).
         rewrite IH; [rewrite <- app_assoc; reflexivity|]. intros m' d s' Hm Hd Hs. apply (plain m' d s'); cbn in *; auto.
@@ -352,7 +353,7 @@ Section Rules.
     cbn [firstn skipn app]. rewrite app_nil_r.
     injection Hlen as Hlen. cbn [app].
     pose proof (located_numbers (tags (first (form r))) n more rest (others (form r)) Hlen Hplain) as H.
-    cbv zeta in H. rewrite <- H. clear. induction (prelude (form r)) as [|t l IH]; [reflexivity|].
+    cbv zeta in H. rewrite <- H. clear. induction (label (form r)) as [|t l IH]; [reflexivity|].
     cbn [app map combine]. f_equal. exact IH.
   Qed.
 
@@ -363,10 +364,10 @@ Section Rules.
 
     Lemma see_number s n :
       filter sees_ (digit_cells (tags s) 0 (map (write r) n))
-      = filter sees_ (near_digits s place (if (place <? 0)%Z then None else nth_error n (Z.to_nat place))
+      = filter sees_ (neighbour_digits s place (if (place <? 0)%Z then None else nth_error n (Z.to_nat place))
           (nth_error n (Z.to_nat (place + 1)))).
     Proof.
-      unfold sees_, near_digits. rewrite visible_digits, Z.sub_0_r by reflexivity. do 2 f_equal.
+      unfold sees_, neighbour_digits. rewrite visible_digits, Z.sub_0_r by reflexivity. do 2 f_equal.
       - destruct (place <? 0)%Z; [reflexivity|]. rewrite Z.sub_0_r, nth_error_map. reflexivity.
       - destruct (Z.ltb_spec (place + 1) 0); [lia|]. rewrite Z.sub_0_r, nth_error_map. reflexivity.
     Qed.
@@ -379,9 +380,9 @@ Section Rules.
 
     Lemma see_question numbers :
       filter sees_ (question_cells numbers)
-      = filter sees_ (near place (column_at numbers place) (column_of numbers (Z.to_nat (place + 1)))).
+      = filter sees_ (neighbours place (column_at numbers place) (column_of numbers (Z.to_nat (place + 1)))).
     Proof.
-      destruct numbers as [|n more]; [reflexivity|]. cbn [question_cells near column_at column_of map].
+      destruct numbers as [|n more]; [reflexivity|]. cbn [question_cells neighbours column_at column_of map].
       rewrite !filter_app, see_number, see_bare. cbn [app]. f_equal. generalize (others (form r)).
       induction more as [|m more IH]; intros [|s l]; try reflexivity.
       cbn [combine flat_map map]. rewrite !filter_app, IH. unfold segment_cells.
@@ -405,14 +406,14 @@ Section Rules.
   Qed.
 
   Hypothesis signs_low : Forall is_below (first (form r) :: others (form r)).
-  Hypothesis equals_low : sign_ids (last_ (form r)) = Some (-1)%Z :: answer_tags.
+  Hypothesis equals_low : sign_ids (answer_segment (form r)) = Some (-1)%Z :: answer_tags.
 
-  Lemma near_alike q place col next : (1 <= place)%Z ->
-    Forall2 (alike 0 1 (more_windows r) q place 1) (near place col next ++ [equals]) (near 1 col next ++ [equals]).
+  Lemma neighbours_alike q place col next : (1 <= place)%Z ->
+    Forall2 (alike 0 1 (more_windows r) q place 1) (neighbours place col next ++ [equals]) (neighbours 1 col next ++ [equals]).
   Proof.
     intros Hplace. inversion signs_low as [|? ? _ Hlow]. subst. rewrite Forall_forall in Hlow.
     assert (digits : forall s x x', Forall2 (alike 0 1 (more_windows r) q place 1)
-      (near_digits s place x x') (near_digits s 1 x x')).
+      (neighbour_digits s place x x') (neighbour_digits s 1 x x')).
     { intros s x x'. assert (H : forall i t, Forall2 (alike 0 1 (more_windows r) q place 1)
         (cell_at (tags s) (place + i) t) (cell_at (tags s) (1 + i) t)).
       { intros i [t|]; constructor; [apply alike_digit|constructor]. }
@@ -450,7 +451,7 @@ Section Rules.
   Lemma last_question numbers : numbers <> [] -> exists l, ask numbers = l ++ [fst equals].
   Proof.
     destruct numbers as [|n more]; [congruence|]. intros _. cbn [ask].
-    eexists (sign (first (form r)) :: prelude (form r) ++ map (write r) n ++ flat_map _ _).
+    eexists (sign (first (form r)) :: label (form r) ++ map (write r) n ++ flat_map _ _).
     rewrite <- !app_comm_cons, <- !app_assoc. reflexivity.
   Qed.
 
@@ -494,7 +495,7 @@ Section Rules.
         rewrite <- Hw'. left. do 2 f_equal. unfold later_keys. symmetry.
         apply (glimpse_alike 0 1 (more_windows r) answer_tags (Z.of_nat (S p)) 1); try reflexivity.
         * apply alike_far, low_far; [lia|]. inversion signs_low. assumption.
-        * apply near_alike. lia.
+        * apply neighbours_alike. lia.
         * pose proof (alike_digit 0 1 (more_windows r) answer_tags (Z.of_nat (S p)) 1 w 0 answer_tags) as H.
           rewrite !Z.add_0_r in H. exact H.
   Qed.
@@ -504,7 +505,7 @@ End Rules.
 Definition columns_task (r : rules) (problem : Type) (numbers : problem -> list (list nat))
     (written : problem -> list token)
     (signs_low : Forall is_below (first (form r) :: others (form r)))
-    (equals_low : sign_ids (last_ (form r)) = Some (-1)%Z :: tags (last_ (form r)))
+    (equals_low : sign_ids (answer_segment (form r)) = Some (-1)%Z :: tags (answer_segment (form r)))
     (ends_once : forall p, ~ In END (written p))
     (follow : forall p, follows r (numbers p) (written p)) : task :=
   Task problem (fun p => ask r (numbers p)) written (locate (form r)) ((0, 1)%Z :: more_windows r)

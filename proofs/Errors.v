@@ -9,7 +9,7 @@ Import ListNotations.
 
 Section Formulas.
   (** Of numbers, and of how a matrix is multiplied by a vector. *)
-  Context {T : Type} (n : numbers T) (multiply : matrix T -> vector T -> vector T).
+  Context {T : Type} (n : arithmetic T) (multiply : matrix T -> vector T -> vector T).
   Local Infix "+" := (add n).
   Local Infix "-" := (sub n).
   Local Infix "*" := (mul n).

@@ -1,7 +1,8 @@
-(** What float32 may compute: [float_pass w q keys l] says that l is a possible result of the pass.
-    Each rule bounds the error of one step. Sums are in any order and nesting, and products are
-    rounded or fused. That processors and kernels obey these rules is a premise. Hidden keys, whose
-    weight is exactly 0, are left out. *)
+(** What float32 may compute: [float_pass w q keys l] says that l is a possible result of the pass. In
+    linear maps sums are in any order and nesting, and products are rounded or fused. Norms, scores
+    and the mean of the values have bounds that hold for all usual algorithms. That processors and
+    kernels obey these rules is a premise. Hidden keys, whose weight is exactly 0, are left out.
+    [NotVacuous.v] shows that exact arithmetic obeys them. *)
 
 From Coq Require Import List Arith ZArith Reals Permutation Lia Lra.
 From Carry Require Import Decoding Windows Transformer.
@@ -54,8 +55,9 @@ Record datum := Datum { d_key : key; d_score : R; d_weight : R; d_value : list R
 Section Pass.
   Variable w : weights R.
 
-  (** A score has any order of its products and biases. The weight is exp of the score, less any
-      score, in any order of rescaling, with exp accurate to 32 units. *)
+  (** A score has any order of its products and biases. Programs subtract one score y from all, and may
+      rescale; the mean does not depend on y, which enters the error alone. Here exp is accurate to
+      32 units, and so is each of the rescalings, one for a key at most. *)
   Definition computes (h : head R) (q : list R) (data : list datum) (x : datum) : Prop :=
     exists s k,
     norms (before_attention w) (embedding w (fst (d_key x))) s /\

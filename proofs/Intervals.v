@@ -24,7 +24,7 @@ Section Precision.
     | _ => I.div p (I.add p (I.add p a b) (I.abs d)) (I.fromZ p 2)
     end.
 
-  Definition intervals : numbers I.type := Numbers I.type
+  Definition intervals : arithmetic I.type := Arithmetic I.type
     (I.fromZ p) (I.add p) (I.sub p) (I.mul p) (I.div p) (I.sqrt p) (I.exp p) larger_interval.
 
   Definition holds (i : I.type) (x : R) : Prop := contains (I.convert i) (Xreal x).

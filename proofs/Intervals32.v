@@ -9,7 +9,7 @@ Import ListNotations.
 (** * Margins of related numbers are related *)
 
 Section Related.
-  Context {T U : Type} {n : numbers T} {m : numbers U} {rel : T -> U -> Prop}.
+  Context {T U : Type} {n : arithmetic T} {m : arithmetic U} {rel : T -> U -> Prop}.
   Hypothesis operations : respects n m rel.
   Notation vec := (Forall2 rel).
   Notation mat := (Forall2 (Forall2 rel)).

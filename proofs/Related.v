@@ -6,7 +6,7 @@ From Carry Require Import Decoding Windows Transformer.
 Import ListNotations.
 
 (** Each operation of [n] and of [m] gives related results from related numbers. *)
-Record respects {T U} (n : numbers T) (m : numbers U) (rel : T -> U -> Prop) : Prop := Respects {
+Record respects {T U} (n : arithmetic T) (m : arithmetic U) (rel : T -> U -> Prop) : Prop := Respects {
   rel_of_Z : forall z, rel (of_Z n z) (of_Z m z);
   rel_add : forall a b x y, rel a x -> rel b y -> rel (add n a b) (add m x y);
   rel_sub : forall a b x y, rel a x -> rel b y -> rel (sub n a b) (sub m x y);
@@ -64,7 +64,7 @@ Qed.
 (** * Sums, maps and norms *)
 
 Section Formulas.
-  Context {T U : Type} {n : numbers T} {m : numbers U} {rel : T -> U -> Prop}.
+  Context {T U : Type} {n : arithmetic T} {m : arithmetic U} {rel : T -> U -> Prop}.
   Hypothesis operations : respects n m rel.
   Notation vec := (Forall2 rel).
   Notation mat := (Forall2 (Forall2 rel)).
@@ -162,7 +162,7 @@ Ltac relate := repeat relate_step.
 (** * The pass, of weights that are given by two functions of the same entries *)
 
 Section Pass.
-  Context {S T U : Type} {n : numbers T} {m : numbers U} {rel : T -> U -> Prop}.
+  Context {S T U : Type} {n : arithmetic T} {m : arithmetic U} {rel : T -> U -> Prop}.
   Hypothesis operations : respects n m rel.
   Variables (f : S -> T) (g : S -> U).
   Hypothesis entries : forall s, rel (f s) (g s).

@@ -27,7 +27,7 @@ Record parts (T : Type) := Parts {
 Arguments width {T}. Arguments of_tokens {T}. Arguments of_rows {T}. Arguments of_value {T}.
 
 Section Pass.
-  Context {T : Type} (n : numbers T).
+  Context {T : Type} (n : arithmetic T).
 
   (** The parts of a head, with tables for [size] tokens. *)
   Definition parts_of (size : nat) (source : token -> vector T) (h : head T) : parts T :=
@@ -90,7 +90,7 @@ End Pass.
 (** * Parts of related weights are related, and so are the logits *)
 
 Section Related.
-  Context {S T U : Type} {n : numbers T} {m : numbers U} {rel : T -> U -> Prop}.
+  Context {S T U : Type} {n : arithmetic T} {m : arithmetic U} {rel : T -> U -> Prop}.
   Hypothesis operations : respects n m rel.
   Notation vec := (Forall2 rel).
 

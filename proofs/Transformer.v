@@ -7,7 +7,7 @@ Import ListNotations.
 
 (** * Numbers and weights *)
 
-Record numbers (T : Type) := Numbers {
+Record arithmetic (T : Type) := Arithmetic {
   of_Z : Z -> T; add : T -> T -> T; sub : T -> T -> T; mul : T -> T -> T; div : T -> T -> T;
   root : T -> T; expo : T -> T; larger : T -> T -> T }.
 Arguments of_Z {T}. Arguments add {T}. Arguments sub {T}. Arguments mul {T}. Arguments div {T}.
@@ -53,7 +53,7 @@ End Map.
 (** * The pass *)
 
 Section Pass.
-  Context {T : Type} (n : numbers T).
+  Context {T : Type} (n : arithmetic T).
 
   Definition zero : T := of_Z n 0.
   Definition sum (l : list T) : T := fold_right (add n) zero l.
@@ -79,7 +79,7 @@ Section Pass.
   Definition embedding (t : token) : vector T := nth t (tokens w) [].
   Definition source (t : token) : vector T := norm (before_attention w) (embedding t).
 
-  (** Biases are stored divided by 8. *)
+  (** Biases are stored divided by 8; the program multiplies them by 8, too. *)
   Definition bias (h : head T) (rows : list nat) : T :=
     sum (map (fun br => mul n (of_Z n 8) (nth (snd br) (fst br) zero)) (combine (biases h) rows)).
   Definition score (h : head T) (q : token) (k : key) : T :=
@@ -113,9 +113,9 @@ End Pass.
 
 (** * The model: over the reals, on a text of any length *)
 
-Definition reals : numbers R := Numbers R IZR Rplus Rminus Rmult Rdiv sqrt exp Rmax.
+Definition reals : arithmetic R := Arithmetic R IZR Rplus Rminus Rmult Rdiv sqrt exp Rmax.
 
-(** (m, k) is m / 2^k: each float32 number is one. *)
+(** (m, k), with k from 0 on, is m / 2^k: each float32 number is one. *)
 Definition real (p : Z * Z) : R := (IZR (fst p) / IZR (2 ^ snd p))%R.
 
 (** The sum over all tokens of a text, where hidden ones contribute 0. *)

@@ -17,8 +17,8 @@ Definition levels (windows : list window) (query key : ids) : list (window * opt
   map (fun i => (nth i windows (0, 0)%Z, nth i query None, nth i key None))
     (seq 0 (length windows)).
 
-(** The row of a level's biases: the query's id less the key's, clipped one beyond the window; then
-    an uncounted query, an uncounted key, and both. *)
+(** The row of a level's biases: the query's id less the key's, clipped one beyond the wider side of the
+    window in both directions; then an uncounted query, an uncounted key, and both. *)
 Definition bias_row (l : window * option Z * option Z) : nat :=
   let '((below, above), query, key) := l in
   let clip := (1 + Z.max below above)%Z in

@@ -26,7 +26,7 @@ Definition or_near (lowest : bool) : list (column * column) :=
     then [([x; Some 0], [x'; y'])] else []) [None; Some 0]) bits) bits.
 
 Definition or_rules : rules := {|
-  form := {| first := at_begin true; prelude := []; others := [at_sign OR]; last_ := at_sign EQUALS |};
+  form := {| first := at_begin true; label := []; others := [at_sign OR]; answer_segment := at_sign EQUALS |};
   more_windows := [];
   write d := d;
   state := unit;

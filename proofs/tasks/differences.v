@@ -5,13 +5,13 @@ From Carry Require Import Decoding Windows Columns Digits tasks.sums tasks.pairs
 Import ListNotations.
 Local Open Scope N_scope.
 
-(** The first number less the others and a borrow. The top of the first number lends nothing, which
-    is seen if no number goes on. *)
+(** The first number less the others and a borrow. No borrow leaves the highest digit. A context shows
+    that a digit is the highest if no number has a next one. *)
 Definition lends (c : N) (col next : column) : bool :=
   match col, next with
   | x :: ys, x' :: ys' =>
     is_some x && (is_some x'
-      || negb (existsb is_some ys') && (total (map value ys) + c <=? value x))
+      || negb (existsb is_some ys') && (sum_of (map value ys) + c <=? value x))
   | _, _ => false
   end.
 
@@ -21,9 +21,9 @@ Definition difference_rules (form_ : layout) (higher : list window) (count : nat
   write d := d;
   state := N;
   initial := borrow;
-  after c col := if value (hd None col) <? total (map value (tl col)) + c then 1 else 0;
+  after c col := if value (hd None col) <? sum_of (map value (tl col)) + c then 1 else 0;
   out c col := match hd None col with
-    | Some d => Some (N.to_nat ((N.of_nat d + 20 - (total (map value (tl col)) + c)) mod 10))
+    | Some d => Some (N.to_nat ((N.of_nat d + 20 - (sum_of (map value (tl col)) + c)) mod 10))
     | None => None end;
   starts := lowest_columns 10 count;
   lowest := filter (fun cc => lends borrow (fst cc) (snd cc)) (near_columns 10 true count);
@@ -56,9 +56,9 @@ Section Problem.
   Variables (form_ : layout) (higher : list window) (a : N) (bs : list N) (borrow d : N).
   Hypothesis few : (length bs <= 1)%nat.
   Hypothesis borrow_1 : borrow <= 1.
-  Hypothesis difference : a = d + (total bs + borrow).
+  Hypothesis difference : a = d + (sum_of bs + borrow).
   Hypothesis as_many : length (others form_) = length bs.
-  Hypothesis signs : Forall (fun s => (10 <= sign s)%nat) (others form_ ++ [last_ form_]).
+  Hypothesis signs : Forall (fun s => (10 <= sign s)%nat) (others form_ ++ [answer_segment form_]).
   Let r := difference_rules form_ higher (S (length bs)) borrow.
   Let numbers := map (digits 10) (a :: bs).
   Let at_ (k : nat) (n : N) := n / 10 ^ N.of_nat k.
@@ -73,25 +73,25 @@ Section Problem.
     rewrite numbers_at. cbn [map tl]. rewrite map_map. apply map_ext. intros n. apply value_low. discriminate.
   Qed.
 
-  Lemma others_below k : total (map (fun n => at_ k n mod 10) bs) <= 9.
+  Lemma others_below k : sum_of (map (fun n => at_ k n mod 10) bs) <= 9.
   Proof.
-    destruct bs as [|b [|? ?]]; cbn [map total fold_right length] in *; try lia.
+    destruct bs as [|b [|? ?]]; cbn [map sum_of fold_right length] in *; try lia.
     pose proof (N.mod_lt (at_ k b) 10 ltac:(discriminate)) as H. revert H.
     generalize (at_ k b mod 10). lia.
   Qed.
 
-  Lemma digit_of_first k : at_ k a = at_ k d + (total (map (at_ k) bs) + state_at r numbers k)
+  Lemma digit_of_first k : at_ k a = at_ k d + (sum_of (map (at_ k) bs) + state_at r numbers k)
       /\ state_at r numbers k <= 1 ->
     at_ k a mod 10
-    = (at_ k d mod 10 + total (map (fun n => at_ k n mod 10) bs) + state_at r numbers k) mod 10.
+    = (at_ k d mod 10 + sum_of (map (fun n => at_ k n mod 10) bs) + state_at r numbers k) mod 10.
   Proof.
     intros [-> _]. rewrite N.add_assoc.
-    pose proof (total_mod 10 ltac:(discriminate) (at_ k d :: map (at_ k) bs) (state_at r numbers k)) as H.
-    cbn [map total fold_right] in H. rewrite map_map in H. symmetry. exact H.
+    pose proof (sum_of_mod 10 ltac:(discriminate) (at_ k d :: map (at_ k) bs) (state_at r numbers k)) as H.
+    cbn [map sum_of fold_right] in H. rewrite map_map in H. symmetry. exact H.
   Qed.
 
   (** The borrow from a place is the carry of the sum of the difference and the others. *)
-  Lemma borrow_at k : at_ k a = at_ k d + (total (map (at_ k) bs) + state_at r numbers k)
+  Lemma borrow_at k : at_ k a = at_ k d + (sum_of (map (at_ k) bs) + state_at r numbers k)
     /\ state_at r numbers k <= 1.
   Proof.
     induction k as [|k [IH Hc]].
@@ -103,13 +103,13 @@ Section Problem.
       pose proof (others_below k) as Ho. split; [|destruct (_ <? _); lia].
       assert (next : forall n, at_ (S k) n = at_ k n / 10) by (intros n; apply next_quotient; discriminate).
       rewrite !next, (map_ext _ _ next), IH.
-      replace (at_ k d + (total (map (at_ k) bs) + c)) with (total (at_ k d :: map (at_ k) bs) + c)
-        by (cbn [total fold_right]; fold (total (map (at_ k) bs)); lia).
-      rewrite total_div by discriminate. cbn [map total fold_right]. rewrite !map_map.
-      fold (total (map (fun n => at_ k n / 10) bs)) (total (map (fun n => at_ k n mod 10) bs)).
-      set (o := total (map (fun n => at_ k n mod 10) bs)) in *.
-      fold (total (map (at_ k) bs)). enough ((at_ k d mod 10 + o + c) / 10
-        = if (at_ k d + total (map (at_ k) bs) + c) mod 10 <? o + c then 1 else 0) as -> by (rewrite N.add_assoc; reflexivity).
+      replace (at_ k d + (sum_of (map (at_ k) bs) + c)) with (sum_of (at_ k d :: map (at_ k) bs) + c)
+        by (cbn [sum_of fold_right]; fold (sum_of (map (at_ k) bs)); lia).
+      rewrite sum_of_div by discriminate. cbn [map sum_of fold_right]. rewrite !map_map.
+      fold (sum_of (map (fun n => at_ k n / 10) bs)) (sum_of (map (fun n => at_ k n mod 10) bs)).
+      set (o := sum_of (map (fun n => at_ k n mod 10) bs)) in *.
+      fold (sum_of (map (at_ k) bs)). enough ((at_ k d mod 10 + o + c) / 10
+        = if (at_ k d + sum_of (map (at_ k) bs) + c) mod 10 <? o + c then 1 else 0) as -> by (rewrite N.add_assoc; reflexivity).
       rewrite <- (N.add_assoc (at_ k d)), <- IH, (digit_of_first k (conj IH Hc)).
       apply borrow_arithmetic; [apply N.mod_lt; discriminate|exact Ho|exact Hc].
   Qed.
@@ -157,7 +157,7 @@ Section Problem.
       destruct Hx as (b & <- & Hb). rewrite nth_digits in Hs by discriminate. unfold digit_at in Hs.
       cbn [Nat.eqb orb] in Hs. fold (at_ (S k) b) in Hs. destruct (N.leb_spec 1 (at_ (S k) b)) as [H1|]; [|discriminate].
       destruct bs as [|b' [|? ?]]; cbn in Hb, few; [tauto| |lia]. destruct Hb as [->|[]].
-      cbn [map total fold_right] in H. lia.
+      cbn [map sum_of fold_right] in H. lia.
     - subst c. unfold numbers in H. cbn [map] in H. apply N.leb_le.
       match type of H with context [?v <? ?t] => destruct (N.ltb_spec v t) as [|Hle] end; [lia|exact Hle].
   Qed.
@@ -190,14 +190,14 @@ Proof.
 Qed.
 
 (** Two numbers, the first not smaller. *)
-Record two := Two { high : N; less : N; ordered : less <= high }.
-Record positive_number := Positive { it : N; is_positive : 1 <= it }.
+Record ordered_pair := Ordered { minuend : N; subtrahend : N; ordered : subtrahend <= minuend }.
+Record positive_number := Positive { number_of : N; is_positive : 1 <= number_of }.
 
 Definition subtraction : task.
 Proof.
-  refine (columns_task (difference_rules two_levels [(2, 0)%Z] 2 0) two
-    (fun p => map (digits 10) [high p; less p])
-    (fun p => padded (high p - less p) (length (digits 10 (high p)))) _ eq_refl
+  refine (columns_task (difference_rules two_levels [(2, 0)%Z] 2 0) ordered_pair
+    (fun p => map (digits 10) [minuend p; subtrahend p])
+    (fun p => padded (minuend p - subtrahend p) (length (digits 10 (minuend p)))) _ eq_refl
     (fun _ => padded_no_end _ _) _); [repeat constructor; cbn; lia|].
   intros [h l o]. apply (difference_follows two_levels _ h [l] 0); cbn; try lia; try reflexivity.
   repeat constructor; cbn; unfold LESS, EQUALS; lia.
@@ -206,7 +206,7 @@ Defined.
 Definition decrement : task.
 Proof.
   refine (columns_task (difference_rules (form (sum_rules 10 false 1 1)) [] 1 1) positive_number
-    (fun n => [digits 10 (it n)]) (fun n => padded (it n - 1) (length (digits 10 (it n)))) _ eq_refl
+    (fun n => [digits 10 (number_of n)]) (fun n => padded (number_of n - 1) (length (digits 10 (number_of n)))) _ eq_refl
     (fun _ => padded_no_end _ _) _); [repeat constructor|].
   intros [n p]. apply (difference_follows (form (sum_rules 10 false 1 1)) _ n [] 1); cbn; try lia; try reflexivity.
   repeat constructor; cbn; unfold EQUALS; lia.

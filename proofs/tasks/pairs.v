@@ -28,7 +28,7 @@ Section Problem.
   Variables (form_ : layout) (higher : list window) (states : list N).
   Variables (step : N -> N -> N -> N) (token_of : N -> token) (a b : N).
   Hypothesis one_other : length (others form_) = 1%nat.
-  Hypothesis signs : Forall (fun s => (10 <= sign s)%nat) (others form_ ++ [last_ form_]).
+  Hypothesis signs : Forall (fun s => (10 <= sign s)%nat) (others form_ ++ [answer_segment form_]).
   Hypothesis closed : forall c x y, In c (0 :: states) -> x < 10 -> y < 10 -> In (step c x y) states.
   Let r := pair_rules form_ higher states step token_of.
   Let numbers := map (digits 10) [a; b].
@@ -89,16 +89,16 @@ End Problem.
 
 Definition labelled (letters : list token) : layout := {|
   first := {| sign := hd 0%nat letters; sign_ids := []; tags := [] |};
-  prelude := tl letters; others := [at_sign PLUS]; last_ := at_sign EQUALS |}.
-Definition CARRY : token := 25%nat.
+  label := tl letters; others := [at_sign PLUS]; answer_segment := at_sign EQUALS |}.
+Definition CARRY : token := 25%nat.  (* the letter c *)
 Definition LESS : token := 22%nat.  (* also the minus *)
 
 Definition pairs_task (form_ : layout) (higher : list window) (states : list N)
     (step : N -> N -> N -> N) (token_of : N -> token)
     (below : Forall is_below (first form_ :: others form_))
-    (equals_low : sign_ids (last_ form_) = Some (-1)%Z :: tags (last_ form_))
+    (equals_low : sign_ids (answer_segment form_) = Some (-1)%Z :: tags (answer_segment form_))
     (one_other : length (others form_) = 1%nat)
-    (signs : Forall (fun s => (10 <= sign s)%nat) (others form_ ++ [last_ form_]))
+    (signs : Forall (fun s => (10 <= sign s)%nat) (others form_ ++ [answer_segment form_]))
     (closed : forall c x y, In c (0 :: states) -> x < 10 -> y < 10 -> In (step c x y) states)
     (no_end_ : Forall (fun c => token_of c <> END) states) : task :=
   columns_task (pair_rules form_ higher states step token_of) (N * N)
@@ -109,15 +109,14 @@ Definition pairs_task (form_ : layout) (higher : list window) (states : list N)
 
 Ltac by_cases := repeat constructor; cbn; unfold END, CARRY, LESS; lia.
 
-Definition M : token := 35%nat.
-Definition A : token := 23%nat.
-Definition C : token := 25%nat.
-Definition D : token := 26%nat.
-Definition R : token := 40%nat.
+Definition LETTER_A : token := 23%nat.
+Definition LETTER_D : token := 26%nat.
+Definition LETTER_M : token := 35%nat.
+Definition LETTER_R : token := 40%nat.
 
 Definition digits_mod_10 : task.
 Proof.
-  refine (pairs_task (labelled [M; A; D; END]) [] (map N.of_nat (seq 0 10)) (fun _ x y => (x + y) mod 10)
+  refine (pairs_task (labelled [LETTER_M; LETTER_A; LETTER_D; END]) [] (map N.of_nat (seq 0 10)) (fun _ x y => (x + y) mod 10)
     N.to_nat _ eq_refl eq_refl _ _ _); try by_cases.
   intros _ x y _ _ _. apply in_map_iff. exists (N.to_nat ((x + y) mod 10)).
   split; [apply N2Nat.id|]. apply in_seq. pose proof (N.mod_lt (x + y) 10 ltac:(discriminate)) as H.
@@ -126,7 +125,7 @@ Defined.
 
 Definition carries : task.
 Proof.
-  refine (pairs_task (labelled [C; A; R; END]) [] [0; 1] (fun _ x y => if 10 <=? x + y then 1 else 0)
+  refine (pairs_task (labelled [CARRY; LETTER_A; LETTER_R; END]) [] [0; 1] (fun _ x y => if 10 <=? x + y then 1 else 0)
     (fun c => if c =? 1 then CARRY else LESS) _ eq_refl eq_refl _ _ _); try by_cases.
   intros _ x y _ _ _. destruct (10 <=? x + y); cbn; auto.
 Defined.
@@ -136,9 +135,9 @@ Defined.
 (** Level 2 counts the numbers; the minus belongs to the first one. *)
 Definition two_levels : layout := {|
   first := {| sign := BEGIN; sign_ids := []; tags := [Some 0%Z] |};
-  prelude := [];
+  label := [];
   others := [{| sign := LESS; sign_ids := [Some (-1)%Z; Some 0%Z]; tags := [Some 1%Z] |}];
-  last_ := {| sign := EQUALS; sign_ids := [Some (-1)%Z; Some 2%Z]; tags := [Some 2%Z] |} |}.
+  answer_segment := {| sign := EQUALS; sign_ids := [Some (-1)%Z; Some 2%Z]; tags := [Some 2%Z] |} |}.
 
 Definition larger_so_far (c x y : N) : N := if x =? y then c else if y <? x then 1 else 2.
 

@@ -1,18 +1,18 @@
-(** Reversing: [^21=12$]. The answer counts the places down from [=], which is above the highest. *)
+(** Reversing: [^21=12$]. The answer counts the places ids_down from [=], which is above the highest. *)
 
 From Coq Require Import List Arith ZArith Bool Permutation Lia.
 From Carry Require Import Decoding Windows Sorting Columns tasks.strings.
 Import ListNotations.
 
-Fixpoint down (place : Z) (text : list token) : list ids :=
-  match text with [] => [] | _ :: rest => [Some place] :: down (place - 1) rest end.
-Fixpoint up (place : Z) (text : list token) : list ids :=
+Fixpoint ids_down (place : Z) (text : list token) : list ids :=
+  match text with [] => [] | _ :: rest => [Some place] :: ids_down (place - 1) rest end.
+Fixpoint ids_up (place : Z) (text : list token) : list ids :=
   match text with
   | [] => []
-  | t :: rest => [Some place] :: if t =? EQUALS then down (place - 1) rest else up (place + 1) rest
+  | t :: rest => [Some place] :: if t =? EQUALS then ids_down (place - 1) rest else ids_up (place + 1) rest
   end.
 Definition reversing_ids (text : list token) : list ids :=
-  match text with [] => [] | _ :: rest => [] :: up 0 rest end.
+  match text with [] => [] | _ :: rest => [] :: ids_up 0 rest end.
 
 Notation reversing_windows := [(1, 0)%Z].
 Definition begin_cell : cell := (BEGIN, []).
@@ -40,11 +40,11 @@ Proof.
 Qed.
 
 Lemma up_cells place s rest : ~ In EQUALS s ->
-  combine (s ++ EQUALS :: rest) (up place (s ++ EQUALS :: rest))
+  combine (s ++ EQUALS :: rest) (ids_up place (s ++ EQUALS :: rest))
   = digit_cells [] place s ++ (EQUALS, [Some (place + Z.of_nat (length s))%Z])
-    :: combine rest (down (place + Z.of_nat (length s) - 1) rest).
+    :: combine rest (ids_down (place + Z.of_nat (length s) - 1) rest).
 Proof.
-  revert place; induction s as [|d s IH]; intros place H; cbn [app up combine digit_cells length].
+  revert place; induction s as [|d s IH]; intros place H; cbn [app ids_up combine digit_cells length].
   - rewrite Z.add_0_r, Nat.eqb_refl. reflexivity.
   - destruct (Nat.eqb_spec d EQUALS) as [->|_]; [exfalso; apply H; left; reflexivity|].
     rewrite IH by (intros E; apply H; right; exact E).
@@ -52,10 +52,10 @@ Proof.
     reflexivity.
 Qed.
 
-Lemma down_snoc place l t : combine (l ++ [t]) (down place (l ++ [t]))
-  = combine l (down place l) ++ [(t, [Some (place - Z.of_nat (length l))%Z])].
+Lemma down_snoc place l t : combine (l ++ [t]) (ids_down place (l ++ [t]))
+  = combine l (ids_down place l) ++ [(t, [Some (place - Z.of_nat (length l))%Z])].
 Proof.
-  revert place; induction l as [|x l IH]; intros place; cbn [app down combine length].
+  revert place; induction l as [|x l IH]; intros place; cbn [app ids_down combine length].
   - rewrite Z.sub_0_r. reflexivity.
   - rewrite IH. replace (place - 1 - Z.of_nat (length l))%Z with (place - Z.of_nat (S (length l)))%Z by lia.
     reflexivity.
@@ -63,10 +63,10 @@ Qed.
 
 (** Digits of the answer that are written before stand at higher places. *)
 Lemma down_hidden place q l : (q < place - Z.of_nat (length l) + 1)%Z ->
-  filter (fun c => visible reversing_windows [Some q] (snd c)) (combine l (down place l)) = [].
+  filter (fun c => visible reversing_windows [Some q] (snd c)) (combine l (ids_down place l)) = [].
 Proof.
   revert place; induction l as [|x l IH]; intros place H; [reflexivity|]. cbn [length] in H.
-  cbn [down combine filter snd].
+  cbn [ids_down combine filter snd].
   rewrite visible_level_1 by lia. apply IH. lia.
 Qed.
 

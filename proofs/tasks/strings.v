@@ -19,7 +19,7 @@ Section Strings.
 
   (** A task on one string: [step] gives the next state and what is written. *)
   Definition string_rules (states : list nat) (step : nat -> nat -> nat) : rules := {|
-    form := {| first := at_begin false; prelude := []; others := []; last_ := at_sign EQUALS |};
+    form := {| first := at_begin false; label := []; others := []; answer_segment := at_sign EQUALS |};
     more_windows := [];
     write d := d;
     state := nat;

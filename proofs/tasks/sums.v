@@ -12,12 +12,12 @@ Definition digit_token (d : nat) : token := if (d <? 10)%nat then d else (d + 13
 Definition at_sign (sign : token) : segment :=
   {| sign := sign; sign_ids := [Some (-1)%Z]; tags := [] |}.
 (** The first token has such an id, too, or none. *)
-Definition at_begin (has_id : bool) : segment :=
-  {| sign := BEGIN; sign_ids := if has_id then [Some (-1)%Z] else []; tags := [] |}.
+Definition at_begin (begin_has_id : bool) : segment :=
+  {| sign := BEGIN; sign_ids := if begin_has_id then [Some (-1)%Z] else []; tags := [] |}.
 
 Definition value (d : option nat) : N := match d with Some d => N.of_nat d | None => 0 end.
 Definition is_some (d : option nat) : bool := match d with Some _ => true | None => false end.
-Definition total (l : list N) : N := fold_right N.add 0 l.
+Definition sum_of (l : list N) : N := fold_right N.add 0 l.
 
 Section Sums.
   Variable base : N.
@@ -36,17 +36,17 @@ Section Sums.
         (near_columns lowest count)) (number_near base lowest)
     end.
 
-  Definition sum_rules (has_id : bool) (count : nat) (carry : N) : rules := {|
-    form := {| first := at_begin has_id; prelude := [];
-               others := map (fun _ => at_sign PLUS) (seq 1 (count - 1)); last_ := at_sign EQUALS |};
+  Definition sum_rules (begin_has_id : bool) (count : nat) (carry : N) : rules := {|
+    form := {| first := at_begin begin_has_id; label := [];
+               others := map (fun _ => at_sign PLUS) (seq 1 (count - 1)); answer_segment := at_sign EQUALS |};
     more_windows := [];
     write := digit_token;
     state := N;
     initial := carry;
-    after c col := (total (map value col) + c) / base;
+    after c col := (sum_of (map value col) + c) / base;
     out c col :=
       if existsb is_some col || (0 <? c)
-      then Some (digit_token (N.to_nat ((total (map value col) + c) mod base))) else None;
+      then Some (digit_token (N.to_nat ((sum_of (map value col) + c) mod base))) else None;
     starts := lowest_columns count;
     lowest := near_columns true count;
     later := flat_map (fun c => map (fun cc => (c, fst cc, snd cc)) (near_columns false count)) [0; 1] |}.
@@ -59,30 +59,30 @@ Section Sums.
     replace n with 0 by lia. symmetry. apply N.mod_0_l. lia.
   Qed.
 
-  Lemma total_div l c :
-    (total l + c) / base = total (map (fun n => n / base) l) + (total (map (fun n => n mod base) l) + c) / base.
+  Lemma sum_of_div l c :
+    (sum_of l + c) / base = sum_of (map (fun n => n / base) l) + (sum_of (map (fun n => n mod base) l) + c) / base.
   Proof.
-    revert c; induction l as [|n l IH]; intros c; cbn [total map fold_right]; [reflexivity|].
-    fold (total l). fold (total (map (fun n => n / base) l)). fold (total (map (fun n => n mod base) l)).
-    replace (n + total l + c) with (total l + (n + c)) by lia. rewrite IH.
-    set (m := total (map (fun n => n mod base) l)).
+    revert c; induction l as [|n l IH]; intros c; cbn [sum_of map fold_right]; [reflexivity|].
+    fold (sum_of l). fold (sum_of (map (fun n => n / base) l)). fold (sum_of (map (fun n => n mod base) l)).
+    replace (n + sum_of l + c) with (sum_of l + (n + c)) by lia. rewrite IH.
+    set (m := sum_of (map (fun n => n mod base) l)).
     replace (m + (n + c)) with (n / base * base + (n mod base + m + c))
       by (pose proof (N.div_mod n base); lia).
     rewrite N.div_add_l by lia. lia.
   Qed.
 
-  Lemma total_mod l c : (total (map (fun n => n mod base) l) + c) mod base = (total l + c) mod base.
+  Lemma sum_of_mod l c : (sum_of (map (fun n => n mod base) l) + c) mod base = (sum_of l + c) mod base.
   Proof.
-    revert c; induction l as [|n l IH]; intros c; [reflexivity|]. cbn [map total fold_right].
-    fold (total l) (total (map (fun n => n mod base) l)).
+    revert c; induction l as [|n l IH]; intros c; [reflexivity|]. cbn [map sum_of fold_right].
+    fold (sum_of l) (sum_of (map (fun n => n mod base) l)).
     rewrite <- !N.add_assoc, N.add_mod_idemp_l, !(N.add_comm n), <- !N.add_assoc by lia. apply IH.
   Qed.
 
   Section Problem.
-    Variables (has_id : bool) (carry : N) (ns : list N).
+    Variables (begin_has_id : bool) (carry : N) (ns : list N).
     Hypothesis carry_1 : carry <= 1.
     Hypothesis one_or_two : (length ns = 1 \/ length ns = 2)%nat.
-    Let r := sum_rules has_id (length ns) carry.
+    Let r := sum_rules begin_has_id (length ns) carry.
     Let numbers := map (digits base) ns.
     Let at_ (k : nat) := map (fun n => n / base ^ N.of_nat k) ns.
 
@@ -98,14 +98,14 @@ Section Sums.
     Proof. unfold at_. rewrite map_map. apply map_ext. intros n. apply next_quotient, base_2. Qed.
 
     (** The carry into a place. *)
-    Lemma sum_at k : (total ns + carry) / base ^ N.of_nat k = total (at_ k) + state_at r numbers k
+    Lemma sum_at k : (sum_of ns + carry) / base ^ N.of_nat k = sum_of (at_ k) + state_at r numbers k
       /\ state_at r numbers k <= 1.
     Proof.
       induction k as [|k [IH Hc]].
       - change (base ^ N.of_nat 0) with 1. rewrite N.div_1_r. cbn. split; [|exact carry_1]. do 2 f_equal.
         unfold at_. rewrite <- (map_id ns) at 1. apply map_ext. intros n.
         change (base ^ N.of_nat 0) with 1. symmetry. apply N.div_1_r.
-      - rewrite next_quotient, IH, at_next, total_div by exact base_2. cbn [state_at r sum_rules after].
+      - rewrite next_quotient, IH, at_next, sum_of_div by exact base_2. cbn [state_at r sum_rules after].
         rewrite values_at. split; [reflexivity|].
         apply N.lt_succ_r, N.div_lt_upper_bound; [lia|]. fold r. set (c := state_at r numbers k) in *.
         unfold at_. generalize (base ^ N.of_nat k). intros q.
@@ -117,22 +117,22 @@ Section Sums.
     Qed.
 
     Lemma out_sum k : out r (state_at r numbers k) (column_of numbers k)
-      = option_map digit_token (nth_error (digits base (total ns + carry)) k).
+      = option_map digit_token (nth_error (digits base (sum_of ns + carry)) k).
     Proof.
       rewrite nth_digits by exact base_2. destruct (sum_at k) as [-> Hc].
       set (c := state_at r numbers k) in *. cbn [r sum_rules out]. rewrite values_at, column_low.
-      rewrite total_mod.
+      rewrite sum_of_mod.
       assert (present : existsb is_some (map (digit_at base (k =? 0)%nat) (at_ k)) || (0 <? c)
-        = (k =? 0)%nat || (1 <=? total (at_ k) + c)).
-      { assert (H : forall l, existsb is_some (map (digit_at base false) l) = (1 <=? total l)).
-        { induction l as [|n l IH]; [reflexivity|]. cbn [map existsb total fold_right]. rewrite IH.
-          fold (total l). unfold digit_at. cbn [orb].
-          destruct (N.leb_spec 1 n), (N.leb_spec 1 (total l)), (N.leb_spec 1 (n + total l)); cbn; lia. }
+        = (k =? 0)%nat || (1 <=? sum_of (at_ k) + c)).
+      { assert (H : forall l, existsb is_some (map (digit_at base false) l) = (1 <=? sum_of l)).
+        { induction l as [|n l IH]; [reflexivity|]. cbn [map existsb sum_of fold_right]. rewrite IH.
+          fold (sum_of l). unfold digit_at. cbn [orb].
+          destruct (N.leb_spec 1 n), (N.leb_spec 1 (sum_of l)), (N.leb_spec 1 (n + sum_of l)); cbn; lia. }
         destruct (k =? 0)%nat; cbn [orb].
         - unfold at_. destruct ns as [|n l]; [cbn in one_or_two; lia|]. reflexivity.
-        - rewrite H. destruct (N.leb_spec 1 (total (at_ k))), (N.ltb_spec 0 c),
-            (N.leb_spec 1 (total (at_ k) + c)); cbn; lia. }
-      rewrite present. unfold digit_at. destruct ((k =? 0)%nat || (1 <=? total (at_ k) + c)); reflexivity.
+        - rewrite H. destruct (N.leb_spec 1 (sum_of (at_ k))), (N.ltb_spec 0 c),
+            (N.leb_spec 1 (sum_of (at_ k) + c)); cbn; lia. }
+      rewrite present. unfold digit_at. destruct ((k =? 0)%nat || (1 <=? sum_of (at_ k) + c)); reflexivity.
     Qed.
 
     Lemma in_lowest_columns : In (column_of numbers 0) (lowest_columns (length ns)).
@@ -151,7 +151,7 @@ Section Sums.
       apply in_map_iff. eexists. split; [|exact IH]. reflexivity.
     Qed.
 
-    Lemma sums_follow n : n = total ns + carry -> follows r numbers (map digit_token (digits base n)).
+    Lemma sums_follow n : n = sum_of ns + carry -> follows r numbers (map digit_token (digits base n)).
     Proof.
       intros ->.
       split.
@@ -177,27 +177,27 @@ Section Sums.
     rewrite in_map_iff. intros (d & H & _). unfold digit_token, END in H. destruct (Nat.ltb_spec d 10); lia.
   Qed.
 
-  Lemma begin_low has_id l : Forall is_below (at_begin has_id :: map (fun _ : nat => at_sign PLUS) l).
+  Lemma begin_low begin_has_id l : Forall is_below (at_begin begin_has_id :: map (fun _ : nat => at_sign PLUS) l).
   Proof.
-    constructor; [destruct has_id; cbn; lia|]. apply Forall_forall. intros s Hs. apply in_map_iff in Hs.
+    constructor; [destruct begin_has_id; cbn; lia|]. apply Forall_forall. intros s Hs. apply in_map_iff in Hs.
     destruct Hs as (? & <- & _). cbn. lia.
   Qed.
 
   (** The sum of two numbers. *)
-  Definition addition (has_id : bool) : task :=
-    columns_task (sum_rules has_id 2 0) (N * N) (fun ab => map (digits base) [fst ab; snd ab])
+  Definition addition (begin_has_id : bool) : task :=
+    columns_task (sum_rules begin_has_id 2 0) (N * N) (fun ab => map (digits base) [fst ab; snd ab])
       (fun ab => map digit_token (digits base (fst ab + snd ab)))
       (begin_low _ _) eq_refl (fun _ => no_end _)
-      (fun ab => sums_follow has_id 0 [fst ab; snd ab] ltac:(lia) (or_intror eq_refl)
-         (fst ab + snd ab) ltac:(unfold total; cbn [fold_right]; lia)).
+      (fun ab => sums_follow begin_has_id 0 [fst ab; snd ab] ltac:(lia) (or_intror eq_refl)
+         (fst ab + snd ab) ltac:(unfold sum_of; cbn [fold_right]; lia)).
 
   (** A number and 1. *)
-  Definition increment (has_id : bool) : task :=
-    columns_task (sum_rules has_id 1 1) N (fun n => [digits base n])
+  Definition increment (begin_has_id : bool) : task :=
+    columns_task (sum_rules begin_has_id 1 1) N (fun n => [digits base n])
       (fun n => map digit_token (digits base (n + 1)))
       (begin_low _ _) eq_refl (fun _ => no_end _)
-      (fun n => sums_follow has_id 1 [n] ltac:(lia) (or_introl eq_refl)
-         (n + 1) ltac:(unfold total; cbn [fold_right]; lia)).
+      (fun n => sums_follow begin_has_id 1 [n] ltac:(lia) (or_introl eq_refl)
+         (n + 1) ltac:(unfold sum_of; cbn [fold_right]; lia)).
 End Sums.
 
 (** ** Decimal sums, in full *)
@@ -210,12 +210,12 @@ Definition adds (next : list token -> token) : Prop :=
   decode next steps (BEGIN :: tokens_of a ++ PLUS :: tokens_of b ++ [EQUALS])
   = tokens_of (a + b) ++ [END].
 
-Definition decimal (has_id : bool) : task := addition 10 ltac:(discriminate) has_id.
+Definition decimal (begin_has_id : bool) : task := addition 10 ltac:(discriminate) begin_has_id.
 
-Lemma exact_adds has_id next : exact (decimal has_id) next -> adds next.
+Lemma exact_adds begin_has_id next : exact (decimal begin_has_id) next -> adds next.
 Proof.
   intros H a b steps Hs. specialize (H (a, b) steps).
-  change (answer (decimal has_id) (a, b)) with (tokens_of (a + b) ++ [END]) in H.
+  change (answer (decimal begin_has_id) (a, b)) with (tokens_of (a + b) ++ [END]) in H.
   rewrite app_length, Nat.add_comm in H. rewrite <- (H Hs). f_equal. cbn.
   rewrite <- app_assoc. reflexivity.
 Qed.
