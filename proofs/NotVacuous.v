@@ -1,0 +1,132 @@
+(** Exact arithmetic is one of the passes that [float_pass] allows: its rules can be obeyed. *)
+
+From Coq Require Import List Arith ZArith Reals Lia Lra.
+From Carry Require Import Decoding Windows Transformer Float32 Errors.
+Import ListNotations.
+Local Open Scope R_scope.
+
+Lemma exactly x y e : x = y -> 0 <= e -> Rabs (x - y) <= e.
+Proof. intros -> He. rewrite Rminus_eq_0, Rabs_R0. exact He. Qed.
+
+Lemma sums_exact l : sums l (total l).
+Proof.
+  induction l as [|x l IH]; [constructor|]. destruct l as [|y l].
+  - replace (total [x]) with x by (unfold sum; cbn; lra). constructor.
+  - apply (sums_two _ [x] (y :: l) x (total (y :: l))); try discriminate;
+      [reflexivity|constructor|exact IH|apply near_exact].
+Qed.
+Lemma dots_exact row x terms : dots row x terms (total terms + dot reals row x).
+Proof.
+  exists (products row x). split.
+  - induction (products row x); constructor; auto using near_exact.
+  - change (dot reals row x) with (total (products row x)). rewrite <- total_app. apply sums_exact.
+Qed.
+Lemma affines_exact a x v : affines a x (each v) (map2 Rplus v (apply reals a x)).
+Proof.
+  destruct a as [W b]. unfold affines, each, apply, map2. cbn [fst snd]. revert b v.
+  induction W as [|row W IH]; intros [|o b] [|e v]; try constructor; [|apply IH].
+  cbn [fst snd]. pose proof (dots_exact row x [o; e]) as H.
+  replace (e + add reals (dot reals row x) o) with (total [o; e] + dot reals row x)
+    by (unfold sum; cbn; ring). exact H.
+Qed.
+Lemma affines_exact_alone a x : affines a x (nothing a) (apply reals a x).
+Proof.
+  destruct a as [W b]. unfold affines, nothing, apply, map2. cbn [fst snd]. revert b.
+  induction W as [|row W IH]; intros [|o b]; try constructor; [|apply IH].
+  cbn [fst snd]. pose proof (dots_exact row x [o]) as H.
+  replace (add reals (dot reals row x) o) with (total [o] + dot reals row x)
+    by (unfold sum; cbn; ring). exact H.
+Qed.
+
+Lemma ratio_pos a b : 0 <= a -> 0 <= b -> 0 <= a / b.
+Proof.
+  intros Ha [Hb| <-]; unfold Rdiv; [|rewrite Rinv_0; lra].
+  apply Rmult_le_pos; [exact Ha|apply Rlt_le, Rinv_0_lt_compat, Hb].
+Qed.
+Lemma total_pos {A} (f : A -> R) l : (forall a, 0 <= f a) -> 0 <= total (map f l).
+Proof. intros. apply (Sum_pos l f). auto. Qed.
+Lemma mean_pos x : Forall (Rle 0) x -> 0 <= mean reals x.
+Proof.
+  intros H. apply ratio_pos; [|apply IZR_le; lia]. unfold sum. induction H; cbn in *; lra.
+Qed.
+
+Lemma norms_exact s x : norms s x (norm reals s x).
+Proof.
+  destruct s as [w o]. pose proof tiny_pos as Ht. set (m := mean reals x). set (d := deviation reals x).
+  exists m, (mean reals (products (centred reals x) (centred reals x))), (1 / d). repeat split.
+  - apply exactly; [reflexivity|]. apply Rplus_le_le_0_compat; [|lra].
+    apply Rmult_le_pos; [apply times_pos|]. apply mean_pos. induction x; constructor; auto using Rabs_pos.
+  - cbv zeta. apply exactly; [reflexivity|]. apply Rplus_le_le_0_compat; [|lra].
+    apply Rmult_le_pos; [apply times_pos|]. apply mean_pos. unfold products, map2.
+    clear. induction x; constructor; auto using square_pos.
+  - replace (sqrt (mean reals (products (centred reals x) (centred reals x)) + 1 / 100000)) with d.
+    + apply exactly; [reflexivity|].
+      pose proof (Rmult_le_pos _ _ (times_pos 20) (Rabs_pos (1 / d))). lra.
+    + unfold d, deviation. cbn [reals root add div of_Z]. do 2 f_equal. unfold mean, products. cbn [reals div].
+      f_equal. unfold count. rewrite length_map2. unfold centred. rewrite map_length, Nat.min_id. reflexivity.
+  - unfold norm, centred. fold m d. cbn [fst snd reals sub div]. clearbody m d. revert w o.
+    unfold map2. induction x as [|a x IH]; intros [|b w] [|c o]; try constructor; [|apply IH].
+    cbn. apply exactly; [unfold Rdiv; ring|]. pose proof (times_pos 10).
+    pose proof (Rabs_pos a). pose proof (Rabs_pos m). pose proof (Rabs_pos (1 / d * b)).
+    pose proof (Rabs_pos c). apply Rplus_le_le_0_compat; [|lra]. apply Rmult_le_pos; [lra|].
+    apply Rplus_le_le_0_compat; [apply Rmult_le_pos|]; lra.
+Qed.
+
+Section Pass.
+  Variables (w : weights R) (q : token) (keys : list key).
+  Notation value_at h k i := (nth i (apply reals (value h) (source reals w (fst k))) 0).
+  Definition datum_of (h : head R) (k : key) : datum :=
+    Datum k (score reals w h q k) (exp (score reals w h q k)) (apply reals (value h) (source reals w (fst k))).
+  Definition attended_by (h : head R) : list R :=
+    map (fun i => over reals keys (fun k => exp (score reals w h q k) * value_at h k i)
+      / over reals keys (fun k => exp (score reals w h q k))) (seq 0 (length (snd (value h)))).
+
+  Lemma computes_exact h k : In k keys ->
+    computes w h (apply reals (query h) (source reals w q)) (map (datum_of h) keys) (datum_of h k).
+  Proof.
+    intros Hk. exists (source reals w (fst k)), (apply reals (key_map h) (source reals w (fst k))).
+    split; [apply norms_exact|]. split; [apply affines_exact_alone|]. split; [apply affines_exact_alone|].
+    split.
+    - cbv zeta. apply exactly; [reflexivity|]. pose proof tiny_pos.
+      apply Rplus_le_le_0_compat; [|lra]. apply Rmult_le_pos; [apply times_pos|].
+      apply Rplus_le_le_0_compat; [|apply magnitude_pos]. apply ratio_pos; [apply magnitude_pos|apply sqrt_pos].
+    - exists (datum_of h k), 0. split; [apply in_map, Hk|]. split; [cbn; rewrite Rplus_0_r; reflexivity|].
+      rewrite Rabs_R0. pose proof (Rabs_pos (d_score (datum_of h k))).
+      apply Rplus_le_le_0_compat; [|apply times_pos]. apply Rmult_le_pos; [apply times_pos|lra].
+  Qed.
+
+  Lemma attends_exact h : attends w q keys h (attended_by h).
+  Proof.
+    exists (source reals w q), (apply reals (query h) (source reals w q)), (map (datum_of h) keys).
+    split; [apply norms_exact|]. split; [apply affines_exact_alone|].
+    split; [rewrite map_map; apply map_id|]. split.
+    { apply Forall_forall. intros x Hx. apply in_map_iff in Hx. destruct Hx as (k & <- & Hk).
+      apply computes_exact, Hk. }
+    assert (L : length (attended_by h) = length (snd (value h)))
+      by (unfold attended_by; rewrite map_length; apply seq_length).
+    split; [exact L|]. intros i Hi. rewrite L in Hi. cbv zeta.
+    rewrite !map_map. cbn [datum_of d_weight d_value]. unfold attended_by.
+    rewrite (nth_map _ _ _ 0%nat), seq_nth by (rewrite ?seq_length; exact Hi).
+    apply exactly; [reflexivity|]. apply Rplus_le_le_0_compat; apply Rmult_le_pos.
+    - apply times_pos.
+    - apply ratio_pos; apply total_pos; intros; [apply Rmult_le_pos; [apply Rlt_le, exp_pos|apply Rabs_pos]|].
+      apply Rlt_le, exp_pos.
+    - apply ratio_pos; apply IZR_le; lia.
+    - apply total_pos. intros. apply Rabs_pos.
+  Qed.
+
+  Theorem exact_pass : float_pass w q keys (logits_in reals w q keys).
+  Proof.
+    set (zs := map attended_by (heads w)).
+    assert (E : attended reals w (over reals keys) q = concat zs) by apply flat_map_concat_map.
+    unfold logits_in. rewrite E. set (x := after_attention reals w q (concat zs)).
+    set (n1 := norm reals (before_hidden w) x). set (u := apply reals (up w) n1).
+    exists zs, x, n1, u, (after_hidden reals w x), (norm reals (before_logits w) (after_hidden reals w x)).
+    split; [unfold zs; clear; induction (heads w); cbn [map]; auto using attends_exact|].
+    split; [apply affines_exact|]. split; [apply norms_exact|]. split; [apply affines_exact_alone|].
+    split; [apply affines_exact|]. split; [apply norms_exact|]. unfold logits_of. cbv zeta.
+    induction (logits w) as [|row rows IH]; constructor; [|exact IH].
+    pose proof (dots_exact row (norm reals (before_logits w) (after_hidden reals w x)) []) as H.
+    replace (total []) with 0 in H by reflexivity. rewrite Rplus_0_l in H. exact H.
+  Qed.
+End Pass.
