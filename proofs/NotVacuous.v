@@ -1,11 +1,11 @@
 (** Exact arithmetic is one of the passes that [float_pass] allows: its rules can be obeyed. *)
 
 From Coq Require Import List Arith ZArith Reals Lia Lra.
-From Carry Require Import Decoding Windows Transformer Float32 Errors.
+From Carry Require Import Decoding Windows Transformer Float32 Lengths Errors.
 Import ListNotations.
 Local Open Scope R_scope.
 
-Lemma exactly x y e : x = y -> 0 <= e -> Rabs (x - y) <= e.
+Lemma exact_enough x y e : x = y -> 0 <= e -> Rabs (x - y) <= e.
 Proof. intros -> He. rewrite Rminus_eq_0, Rabs_R0. exact He. Qed.
 
 Lemma sums_exact l : sums l (total l).
@@ -54,19 +54,19 @@ Lemma norms_exact s x : norms s x (norm reals s x).
 Proof.
   destruct s as [w o]. pose proof tiny_pos as Ht. set (m := mean reals x). set (d := deviation reals x).
   exists m, (mean reals (products (centred reals x) (centred reals x))), (1 / d). repeat split.
-  - apply exactly; [reflexivity|]. apply Rplus_le_le_0_compat; [|lra].
+  - apply exact_enough; [reflexivity|]. apply Rplus_le_le_0_compat; [|lra].
     apply Rmult_le_pos; [apply times_pos|]. apply mean_pos. induction x; constructor; auto using Rabs_pos.
-  - cbv zeta. apply exactly; [reflexivity|]. apply Rplus_le_le_0_compat; [|lra].
+  - cbv zeta. apply exact_enough; [reflexivity|]. apply Rplus_le_le_0_compat; [|lra].
     apply Rmult_le_pos; [apply times_pos|]. apply mean_pos. unfold products, map2.
     clear. induction x; constructor; auto using square_pos.
   - replace (sqrt (mean reals (products (centred reals x) (centred reals x)) + 1 / 100000)) with d.
-    + apply exactly; [reflexivity|].
+    + apply exact_enough; [reflexivity|].
       pose proof (Rmult_le_pos _ _ (times_pos 20) (Rabs_pos (1 / d))). lra.
     + unfold d, deviation. cbn [reals root add div of_Z]. do 2 f_equal. unfold mean, products. cbn [reals div].
       f_equal. unfold count. rewrite length_map2. unfold centred. rewrite map_length, Nat.min_id. reflexivity.
   - unfold norm, centred. fold m d. cbn [fst snd reals sub div]. clearbody m d. revert w o.
     unfold map2. induction x as [|a x IH]; intros [|b w] [|c o]; try constructor; [|apply IH].
-    cbn. apply exactly; [unfold Rdiv; ring|]. pose proof (times_pos 10).
+    cbn. apply exact_enough; [unfold Rdiv; ring|]. pose proof (times_pos 10).
     pose proof (Rabs_pos a). pose proof (Rabs_pos m). pose proof (Rabs_pos (1 / d * b)).
     pose proof (Rabs_pos c). apply Rplus_le_le_0_compat; [|lra]. apply Rmult_le_pos; [lra|].
     apply Rplus_le_le_0_compat; [apply Rmult_le_pos|]; lra.
@@ -87,7 +87,7 @@ Section Pass.
     intros Hk. exists (source reals w (fst k)), (apply reals (key_map h) (source reals w (fst k))).
     split; [apply norms_exact|]. split; [apply affines_exact_alone|]. split; [apply affines_exact_alone|].
     split.
-    - cbv zeta. apply exactly; [reflexivity|]. pose proof tiny_pos.
+    - cbv zeta. apply exact_enough; [reflexivity|]. pose proof tiny_pos.
       apply Rplus_le_le_0_compat; [|lra]. apply Rmult_le_pos; [apply times_pos|].
       apply Rplus_le_le_0_compat; [|apply magnitude_pos]. apply ratio_pos; [apply magnitude_pos|apply sqrt_pos].
     - exists (datum_of h k), 0. split; [apply in_map, Hk|]. split; [cbn; rewrite Rplus_0_r; reflexivity|].
@@ -107,7 +107,7 @@ Section Pass.
     split; [exact L|]. intros i Hi. rewrite L in Hi. cbv zeta.
     rewrite !map_map. cbn [datum_of d_weight d_value]. unfold attended_by.
     rewrite (nth_map _ _ _ 0%nat), seq_nth by (rewrite ?seq_length; exact Hi).
-    apply exactly; [reflexivity|]. apply Rplus_le_le_0_compat; apply Rmult_le_pos.
+    apply exact_enough; [reflexivity|]. apply Rplus_le_le_0_compat; apply Rmult_le_pos.
     - apply times_pos.
     - apply ratio_pos; apply total_pos; intros; [apply Rmult_le_pos; [apply Rlt_le, exp_pos|apply Rabs_pos]|].
       apply Rlt_le, exp_pos.
