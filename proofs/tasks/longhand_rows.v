@@ -344,7 +344,7 @@ Section See.
     = filter (sees_ (Some p :: q)) (cell_at tags p (if (p <? 0)%Z then None else nth_error l (Z.to_nat p))
         ++ cell_at tags (p + 1) (if (p <? -1)%Z then None else nth_error l (Z.to_nat (p + 1)))).
   Proof.
-    intros Hp. unfold sees_ at 1, windows_. rewrite visible_digits, !Z.sub_0_r by reflexivity.
+    clear. intros Hp. unfold sees_ at 1, windows_. rewrite visible_digits, !Z.sub_0_r by reflexivity.
     do 3 f_equal. destruct (Z.ltb_spec (p + 1) 0), (Z.ltb_spec p (-1)); lia || reflexivity.
   Qed.
 
@@ -357,7 +357,7 @@ Section See.
           ++ counted_at (d + 1) (if (d + 1 <? j)%Z then None else nth_error l (Z.to_nat (d + 1 - j)))
         end.
   Proof.
-    revert j; induction l as [|t l IH]; intros j; cbn [counted_cells filter].
+    clear. revert j; induction l as [|t l IH]; intros j; cbn [counted_cells filter].
     - destruct q as [d|]; [|reflexivity].
       destruct (d <? j)%Z, (d + 1 <? j)%Z, (Z.to_nat (d - j)), (Z.to_nat (d + 1 - j)); reflexivity.
     - rewrite IH. unfold sees_ at 1. cbn [snd]. destruct q as [d|]; [|rewrite hidden_counted by discriminate; reflexivity].
@@ -383,7 +383,7 @@ Section See.
   Proof. cbn [filter]. unfold sees_. cbn [bare snd]. rewrite visible_without_ids. reflexivity. Qed.
 
   Lemma hidden_below p q j k t : (j < p)%Z -> filter (sees_ (Some p :: q)) [(t, Some j :: k)] = [].
-  Proof. intros H. cbn [filter]. unfold sees_, windows_. cbn [snd]. rewrite visible_level_1 by lia. reflexivity. Qed.
+  Proof. clear. intros H. cbn [filter]. unfold sees_, windows_. cbn [snd]. rewrite visible_level_1 by lia. reflexivity. Qed.
 
   Lemma hidden_count p q r d s c : (-1 < p)%Z -> filter (sees_ (Some p :: q)) (count_cell r d s c) = [].
   Proof. intros H. destruct c as [c|]; [|reflexivity]. apply hidden_below, H. Qed.
@@ -495,7 +495,7 @@ Section See.
       (EQUALS, sign_ids_ 0 0)
     = glimpse windows_ (operation, []) (counted_at 1 (nth_error counted 0)) (EQUALS, sign_ids_ 0 0).
   Proof.
-    apply glimpse_sees. cbn [snd]. unfold sign_ids_, question_cells_. rewrite !filter_app, sees_nothing.
+    clear. apply glimpse_sees. cbn [snd]. unfold sign_ids_, question_cells_. rewrite !filter_app, sees_nothing.
     rewrite !see_places, see_counted by lia. cbn. rewrite app_nil_r. reflexivity.
   Qed.
 End See.
