@@ -221,7 +221,56 @@ Section Rules.
     - unfold near_at. cbn [y_ y_next]. destruct longer; places; reflexivity.
   Qed.
 
-  (** ** Products: a row is a multiple of the fixed number, of which only this is used *)
+(** ** Differences below 0 *)
+
+  Lemma carry_negate p : carry_at negate_ 0 X Y p = carry_at minus_ 0 [] X p.
+  Proof. induction p as [|p IH]; [reflexivity|]. cbn [carry_at]. rewrite IH. destruct p; reflexivity. Qed.
+
+  Lemma negate_number size : length X = size ->
+    (num (write_row negate_ 0 X Y size) + num X = power size * N.of_nat (carry_at negate_ 0 X Y size))%N
+    /\ carry_at negate_ 0 X Y size <= 1.
+  Proof.
+    intros H. destruct (minus_number [] X size (Forall_nil _) digits_X) as [E Hc].
+    rewrite carry_negate. split; [|exact Hc].
+    rewrite (firstn_all2 (n := size) X), firstn_nil in E by lia. rewrite N.add_0_l in E. rewrite <- E. do 2 f_equal.
+    apply map_ext. intros k. unfold place_at. rewrite carry_negate. destruct k; reflexivity.
+  Qed.
+
+  Lemma negate_digits size : all_digits (write_row negate_ 0 X Y size).
+  Proof.
+    apply Forall_forall. intros d Hd. apply in_map_iff in Hd. destruct Hd as (k & <- & _).
+    apply minus_step; [lia|apply nth_digit, digits_X|]. rewrite carry_negate. apply minus_number; [constructor|exact digits_X].
+  Qed.
+
+  Lemma negate_fits p : let D := write_row negate_ 0 X Y (length Y) in
+    length X = length Y -> (0 < num D <= num Y)%N ->
+    p < length Y -> fits negate_rule 0 X Y (length Y) PLUS p.
+  Proof.
+    cbv zeta. intros HX HD Hp. unfold fits, negate_rule. cbn [step carries possible goes_on ends].
+    assert (Hc : forall k, carry_at negate_ 0 X Y k <= 1)
+      by (intros k; rewrite carry_negate; apply minus_number; [constructor|exact digits_X]).
+    repeat split.
+    - apply in_01, Hc.
+    - rewrite fixed_near_at by assumption. unfold near_at. cbn [x_ x_next y_ y_next]. rewrite !value_at, !nth_error_spec, HX.
+      destruct (Nat.ltb_spec p (length Y)), (Nat.ltb_spec (S p) (length Y)); try lia; cbn [is_some eqb andb orb]; [reflexivity|].
+      assert (Hs : length Y = S p) by lia. rewrite Hs in HD. set (D := write_row negate_ 0 X Y (S p)) in *.
+      assert (Hd : nth p D 0 = place_at negate_ 0 X Y p) by (apply write_nth; lia).
+      change (fst (negate_ (nth p X 0) 0 (carry_at negate_ 0 X Y p))) with (place_at negate_ 0 X Y p).
+      rewrite <- Hd. apply andb_true_iff. split.
+      + apply Nat.leb_le, top_le; [exact Hs|apply write_length|exact digits_Y|apply HD].
+      + destruct (Nat.ltb_spec 0 (nth p D 0)); [reflexivity|]. cbn [orb]. apply Nat.ltb_lt.
+        assert (carry_at negate_ 0 X Y p <> 0); [|lia]. intros none.
+        destruct (minus_number [] X p (Forall_nil _) digits_X) as [E _].
+        rewrite <- carry_negate, none, firstn_nil in E.
+        assert (Hz : num (write_row negate_ 0 X Y p) = 0%N).
+        { replace (write_row negate_ 0 X Y p) with (write_row minus_ 0 [] X p).
+          - cbn [number] in E. lia.
+          - apply map_ext. intros k. unfold place_at. rewrite carry_negate. destruct k; reflexivity. }
+        unfold D in HD. rewrite write_snoc, num_snoc, Hz, <- Hd in HD. lia.
+    - unfold near_at. cbn [x_next]. rewrite nth_error_spec, HX. destruct (Nat.ltb_spec (S p) (length Y)); reflexivity.
+  Qed.
+
+    (** ** Products: a row is a multiple of the fixed number, of which only this is used *)
 
   Definition product_row : Prop :=
     1 <= length X

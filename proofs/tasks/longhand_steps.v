@@ -13,8 +13,8 @@ Section Steps.
       token [next] follows. The digits [z] and [z'] of the counted number are the present and the next one. *)
   Record good_row (kind : Z) (b : row) (shifted : bool) (c : token) (l : list token) (s : token)
       (z z' : option token) (next : token) : Prop := {
-    good_digit_tokens : Forall is_digit l;
-    good_sign_token : 10 <= s;
+    good_digit_tokens : Forall is_digit (c :: l);
+    good_sign_token : s = PLUS \/ s = MINUS;
     good_count : In (c, count_view operation kind (nth_error (digits_of b) 0) (nth_error fixed 0) (count b)
       shifted z z' c, nth 0 (l ++ [s]) END) contexts;
     good_digits : forall p q, nth_error l p = Some q ->
@@ -35,6 +35,14 @@ Section Steps.
       good_row kind b shifted c l s (present kind z rest) (hd_error (following kind rest)) (hd END (response rows)) ->
       chain (Row (Some c) l s) (kind =? SHIFT)%Z (present kind z rest) (following kind rest) rows ->
       chain b shifted z rest (Row (Some c) l s :: rows).
+
+  Lemma chain_no_end b shifted z rest rows : chain b shifted z rest rows -> ~ In END (response rows).
+  Proof.
+    induction 1 as [|b shifted z rest c l s rows kind Hkind G C IH]; [cbn; tauto|].
+    destruct G as [Hl Hs _ _ _]. rewrite Forall_forall in Hl. unfold is_digit in Hl.
+    change (response _) with ((c :: l ++ [s]) ++ response rows). rewrite app_comm_cons, !in_app_iff.
+    intros [[H|[H|[]]]|H]; [apply Hl in H|subst s|exact (IH H)]; unfold END, PLUS, MINUS in *; lia.
+  Qed.
 
   Lemma kind_range s c : (3 <= kind_of s c <= 5)%Z.
   Proof. unfold kind_of, SHIFT, STEP, REPAIR. destruct (s =? MINUS), (c =? 0); lia. Qed.
@@ -79,7 +87,8 @@ Section Steps.
       - destruct (Z.ltb_spec (d + 1) 1); [lia|]. f_equal. lia.
       - f_equal. lia. }
     pose proof (kind_range (sign_of b) c) as Hrange. rewrite <- Hkind in Hrange.
-    destruct G as [Hl Hs Gc Gd Gs].
+    destruct G as [Hl Hs Gc Gd Gs]. apply Forall_inv_tail in Hl.
+    assert (10 <= s) as Hs10 by (unfold PLUS, MINUS in Hs; lia). clear Hs.
     assert (Hz1 : z1 = if (digit_after d kind <? 1)%Z then None
       else nth_error counted (Z.to_nat (digit_after d kind - 1))) by apply Hd'.
     assert (Hz2 : hd_error rest1 = if (digit_after d kind <? 0)%Z then None
