@@ -234,3 +234,266 @@ Proof.
     + apply in_or_app. right. apply in_step_counts; auto. lia.
     + right. right. right. left. reflexivity.
 Qed.
+
+(** ** Products *)
+
+Lemma add_number X Y : all_digits X -> all_digits Y -> num (add_row X Y) = (num X + num Y)%N.
+Proof.
+  intros HX HY. unfold add_row. pose proof (plus_number 0 X Y (sum_size X Y)) as E.
+  rewrite !(firstn_all2 (n := sum_size X Y)) in E by (unfold sum_size; lia).
+  assert (carry_at plus_ 0 X Y (sum_size X Y) = 0) as Hc; [|rewrite Hc in E; lia].
+  unfold sum_size. set (m := Nat.max (length X) (length Y)).
+  pose proof (carry_plus 0 X Y m ltac:(lia) HX HY).
+  destruct (carry_at plus_ 0 X Y m) as [|[|c]] eqn:Ec; [rewrite Nat.add_0_r; exact Ec| |lia].
+  rewrite Nat.add_1_r. cbn [carry_at]. rewrite Ec, !beyond by (unfold m; lia). reflexivity.
+Qed.
+
+Lemma add_digits X Y : all_digits X -> all_digits Y -> all_digits (add_row X Y).
+Proof. intros HX HY. apply plus_digits; auto. Qed.
+
+Lemma add_length X Y : length (add_row X Y) = sum_size X Y.
+Proof. apply write_length. Qed.
+
+(** A row after a step. *)
+Lemma product_row_add X Y : all_digits X -> plain Y -> product_row X Y -> product_row (add_row X Y) Y.
+Proof.
+  intros HX HY HP. pose proof (product_length X Y HX HY HP) as Hl. destruct (HY) as [dY sY tY].
+  pose proof (add_number X Y HX dY) as E.
+  assert (Hm : Nat.max (length X) (length Y) = length X) by lia.
+  pose proof (add_length X Y) as L. unfold sum_size in L. rewrite Hm in L.
+  pose proof (carry_plus 0 X Y (length X) ltac:(lia) HX dY) as Hc.
+  destruct (N.eq_dec (num (add_row X Y)) 0) as [E0|Hne].
+  - destruct HP as (Hs & [[H0 HP]|[Ht HP]]).
+    + split; [lia|]. left. split; [exact E0|]. right.
+      destruct tY as [tY|tY]; [|exfalso; apply tY, num_zero; lia].
+      split; [exact tY|apply num_zero; lia].
+    + exfalso. apply Ht, num_zero. lia.
+  - split; [lia|]. right. split; [|lia]. intros Ht.
+    assert (Hsmall : (num (add_row X Y) < power (length (add_row X Y) - 1))%N).
+    { rewrite (num_top _ (length (add_row X Y) - 1)) by lia. rewrite Ht.
+      pose proof (num_firstn_below _ (length (add_row X Y) - 1) (add_digits X Y HX dY)). lia. }
+    rewrite L in Hsmall. destruct HP as (Hs & HP).
+    pose proof (plus_number 0 X Y (length X)) as EX. rewrite !firstn_all2 in EX by lia.
+    destruct (carry_at plus_ 0 X Y (length X)) as [|[|c]] eqn:Ec; [| |lia].
+    + rewrite Nat.add_0_r in Hsmall. destruct HP as [[H0 [HP|[HP HY0]]]|[Ht' HP]].
+      * rewrite HP in Hsmall. assert (num Y <> 0%N) as Hy by lia. pose proof (num_large Y tY sY Hy). lia.
+      * rewrite (num_top Y 0 HP), HY0 in E. cbn in E. lia.
+      * assert (num X <> 0%N) as Hx by (intros H0; apply Ht', num_zero, H0).
+        pose proof (num_large X (or_intror Ht') Hs Hx). lia.
+    + replace (length X + 1 - 1) with (length X) in Hsmall by lia. lia.
+Qed.
+
+(** A row after a shift. *)
+Lemma move_number d X Y size : num (write_row move_ d X Y (S size)) = (N.of_nat d + 10 * num (firstn size X))%N.
+Proof.
+  induction size as [|k IH]; [cbn [write_row map seq number firstn place_at carry_at move_ fst]; lia|].
+  rewrite write_snoc, num_snoc, IH, num_firstn, write_length, power_S.
+  unfold place_at, move_ at 1. cbn [fst carry_at move_ snd]. lia.
+Qed.
+
+Lemma move_nth X Y size k : k < size -> nth (S k) (write_row move_ 0 X Y (S size)) 0 = nth k X 0.
+Proof. intros H. rewrite write_nth by lia. reflexivity. Qed.
+
+Lemma shift_number X Y : num (write_row move_ 0 X Y (shift_size X Y)) = (10 * num X)%N.
+Proof.
+  destruct X as [|x X].
+  - cbn [shift_size]. destruct (length Y); [reflexivity|]. rewrite move_number, firstn_nil. reflexivity.
+  - change (shift_size (x :: X) Y) with (S (length (x :: X))). rewrite move_number, firstn_all. lia.
+Qed.
+
+Lemma product_row_shift X Y : all_digits X -> 1 <= length X -> product_row X Y -> (num X <> 0 \/ num Y = 0)%N -> plain Y ->
+  product_row (write_row move_ 0 X Y (S (length X))) Y.
+Proof.
+  intros HX Hs HP Hne [dY sY tY]. pose proof (move_number 0 X Y (length X)) as E. rewrite firstn_all in E.
+  unfold product_row. rewrite write_length. split; [lia|]. destruct HP as (_ & [[H0 HP]|[Ht HP]]).
+  - left. split; [lia|]. right. destruct Hne as [Hne|Hne]; [lia|].
+    destruct tY as [tY|tY]; [|exfalso; apply tY, num_zero, Hne]. split; [exact tY|apply num_zero, Hne].
+  - right. split; [|lia]. replace (S (length X) - 1) with (S (length X - 1)) by lia.
+    rewrite move_nth by lia. exact Ht.
+Qed.
+
+Lemma product_row_first Y : plain Y -> product_row (write_row move_ 0 [] Y (length Y)) Y.
+Proof.
+  intros [dY sY tY]. split; [rewrite write_length; exact sY|]. left. split.
+  - exact (shift_number [] Y).
+  - left. apply write_length.
+Qed.
+
+Definition next_or_end (counted : list nat) : token := match counted with [] => END | _ => 0 end.
+
+Lemma shift_or_end_is counted : shift_or_end (hd_error counted) = next_or_end counted.
+Proof. destruct counted; reflexivity. Qed.
+
+Lemma in_nine n : In n nine <-> 1 <= n < 10.
+Proof. unfold nine. rewrite in_seq. lia. Qed.
+
+Lemma in_digits counted : all_digits counted -> In (hd_error counted) (maybe ten).
+Proof.
+  intros H. apply in_maybe. intros a E. destruct H as [|d l Hd _]; [discriminate|]. injection E as <-.
+  apply in_ten, Hd.
+Qed.
+
+Lemma lowest_sum X Y n : 1 <= length X -> nth 0 X 0 = n * nth 0 Y 0 mod 10 ->
+  nth 0 (add_row X Y) 0 = S n * nth 0 Y 0 mod 10.
+Proof.
+  intros Hs H. unfold add_row. rewrite write_nth by (unfold sum_size; lia).
+  unfold place_at. cbn [carry_at plus_ fst]. rewrite H, Nat.add_0_r, Nat.add_mod_idemp_l by lia.
+  f_equal. lia.
+Qed.
+
+(** The signs of products and quotients. *)
+Lemma in_digit_signs {A} (f : nat -> option nat -> list A) z counted x : z < 10 -> all_digits counted ->
+  In x (f z (hd_error counted)) -> In x (flat_map (fun z => flat_map (f z) (maybe ten)) ten).
+Proof.
+  intros Hz Hc H. apply in_flat_map. exists z. split; [apply in_ten, Hz|]. apply in_flat_map.
+  eexists. split; [apply in_digits, Hc|exact H].
+Qed.
+
+Lemma add_chain Y counted d start more : plain Y -> all_digits counted -> d < 10 ->
+  (forall X, all_digits X -> product_row X Y -> nth 0 X 0 = d * nth 0 Y 0 mod 10 ->
+     num X = (start + N.of_nat d * num Y)%N ->
+     chain TIMES Y (contexts_of Product) (Row (Some d) X PLUS) (d =? 0) (Some d) counted (more X)
+     /\ hd END (response (more X)) = next_or_end counted) ->
+  forall times n X, n + times = d -> all_digits X -> product_row X Y -> nth 0 X 0 = n * nth 0 Y 0 mod 10 ->
+  num X = (start + N.of_nat n * num Y)%N ->
+  chain TIMES Y (contexts_of Product) (Row (Some n) X PLUS) (n =? 0) (Some d) counted (add_times Y n times X more)
+  /\ hd END (response (add_times Y n times X more)) = if n <? d then S n else next_or_end counted.
+Proof.
+  intros HY Hcounted Hd Hmore. destruct (HY) as [dY sY tY].
+  induction times as [|times IH]; intros n X Hn HX HP Hlow Hnum.
+  - rewrite Nat.add_0_r in Hn. subst n. cbn [add_times]. rewrite Nat.ltb_irrefl. apply Hmore; assumption.
+  - cbn [add_times]. destruct (Nat.ltb_spec n d) as [Hlt|]; [|lia]. split; [|reflexivity].
+    assert (Hs : 1 <= length X) by apply HP.
+    destruct (IH (S n) (add_row X Y)) as [C E].
+    + lia.
+    + apply add_digits; assumption.
+    + apply product_row_add; assumption.
+    + apply lowest_sum; assumption.
+    + rewrite add_number by assumption. lia.
+    + eapply chain_row; [reflexivity| |exact C].
+      change (present _ (Some d) counted) with (Some d). change (following _ counted) with counted.
+      change (kind_of _ _) with STEP. rewrite E.
+      apply (rule_row Product (sum_rule STEP plus_ product_near true) 0 X Y); try reflexivity; try assumption.
+      * right. right. left. reflexivity.
+      * apply sum_size_1, sY.
+      * intros p Hp. apply product_step_fits; assumption.
+      * apply plus_digits; auto.
+      * lia.
+      * left. reflexivity.
+      * apply in_or_app. left. apply in_flat_map. exists (S n). split; [apply in_nine; lia|].
+        cbn [count]. replace (S n - 1) with n by lia.
+        change (S n =? 1) with (n =? 0). apply in_step_counts; auto. apply Nat.eqb_eq. exact Hlow.
+      * apply in_or_app. right. apply in_digit_signs with (z := d) (counted := counted); [assumption..|].
+        apply in_or_app. right. apply in_flat_map. exists (S n). split; [apply in_nine; lia|].
+        destruct (Nat.leb_spec (S n) d); [|lia]. left. cbn [count sign_of kind sum_rule].
+        unfold sign_context. replace (S n - 1) with n by lia. change (S n =? 1) with (n =? 0).
+        rewrite shift_or_end_is, Nat.add_1_r. reflexivity.
+Qed.
+
+Lemma in_shift_counts o x y before shifted fits_ z counted : z < 10 -> all_digits counted ->
+  fits_ z (hd_error counted) = true ->
+  In (0, count_view (sign_token o) SHIFT x y before shifted (Some z) (hd_error counted) 0,
+    match o with Quotient => z | _ => 0 end) (shift_counts o x y before shifted fits_).
+Proof.
+  intros Hz Hc Hf. apply in_flat_map. exists z. split; [apply in_ten, Hz|].
+  apply in_flat_map. eexists. split; [apply in_digits, Hc|]. rewrite Hf. left. reflexivity.
+Qed.
+
+(** The sign of a shift is not seen by the sign of the next one. *)
+Lemma sign_view_shift t before shifted s s' c z z' q :
+  sign_view t SHIFT before shifted s c z z' q = sign_view t SHIFT before shifted s' c z z' q.
+Proof. destruct c, z, z', before, shifted; reflexivity. Qed.
+
+Lemma product_shift_sign d counted n : d < 10 -> all_digits counted -> n < 10 ->
+  In (PLUS, sign_view TIMES SHIFT (Some n) (n =? 0) PLUS (Some 0) (Some d) (hd_error counted) PLUS,
+    if 0 <? d then 1 else next_or_end counted) (sign_contexts Product).
+Proof.
+  intros Hd Hc Hn. apply in_or_app. right. apply in_digit_signs with (z := d) (counted := counted); [assumption..|].
+  apply in_or_app. left. apply in_flat_map. exists (Some n). split; [apply in_maybe; intros a E; injection E as <-; apply in_ten, Hn|].
+  cbn [is_some orb]. left. unfold sign_context. rewrite shift_or_end_is. destruct n; reflexivity.
+Qed.
+
+Lemma product_chain Y : plain Y -> forall counted X n z, all_digits counted -> all_digits X -> product_row X Y ->
+  (counted <> [] -> (num X <> 0 \/ num Y = 0)%N) -> n < 10 -> nth 0 X 0 = n * nth 0 Y 0 mod 10 ->
+  chain TIMES Y (contexts_of Product) (Row (Some n) X PLUS) (n =? 0) z counted (product_rows Y counted X)
+  /\ hd END (response (product_rows Y counted X)) = next_or_end counted.
+Proof.
+  intros HY. destruct (HY) as [dY sY tY].
+  induction counted as [|d counted IH]; intros X n z Hcounted HX HP Hne Hn Hlow; [split; [constructor|reflexivity]|].
+  split; [|reflexivity]. inversion Hcounted as [|? ? Hd Hcounted']. subst.
+  assert (Hs : 1 <= length X) by apply HP. specialize (Hne ltac:(discriminate)).
+  cbn [product_rows]. replace (shift_size X Y) with (S (length X)) by (destruct X; [cbn in Hs; lia|reflexivity]).
+  pose proof (move_number 0 X Y (length X)) as E'. rewrite firstn_all in E'.
+  destruct (add_chain Y counted d (10 * num X) (product_rows Y counted) HY Hcounted' Hd)
+    with (times := d) (n := 0) (X := write_row move_ 0 X Y (S (length X))) as [C E].
+  - intros X'' dX pX lX nX. apply IH; try assumption. intros _. lia.
+  - lia.
+  - apply move_digits; [lia|exact HX].
+  - apply product_row_shift; assumption.
+  - reflexivity.
+  - lia.
+  - eapply chain_row; [reflexivity| |exact C].
+    change (present _ z (d :: counted)) with (Some d). change (following _ (d :: counted)) with counted.
+    change (kind_of _ _) with SHIFT. rewrite E.
+    apply (rule_row Product product_shift 0 X Y); try reflexivity; try assumption.
+    + right. left. reflexivity.
+    + lia.
+    + intros p Hp. apply product_shift_fits; assumption.
+    + apply move_digits; [lia|exact HX].
+    + lia.
+    + left. reflexivity.
+    + apply in_or_app. right. apply in_flat_map. exists (nth 0 Y 0). split; [apply in_ten, nth_digit, dY|].
+      apply in_or_app. right. apply in_flat_map. exists n. split; [apply in_ten, Hn|].
+      rewrite !nth_error_0, Hlow by assumption. apply (in_shift_counts Product); auto.
+    + apply product_shift_sign; assumption.
+Qed.
+
+(** The top digit of a number, which counts first, is not 0 if there is another one. *)
+Lemma leads_rev A d counted : plain A -> rev A = d :: counted -> d < 10 /\ all_digits counted /\ leads_number d (hd_error counted) = true.
+Proof.
+  intros [dA sA tA] E. assert (HA : A = rev counted ++ [d]) by (rewrite <- (rev_involutive A), E; reflexivity).
+  assert (dr : all_digits (d :: counted)) by (rewrite <- E; apply Forall_rev, dA).
+  inversion dr as [|? ? Hd Hc]. subst. split; [exact Hd|]. split; [exact Hc|].
+  unfold leads_number. destruct counted as [|e counted]; [apply orb_true_r|]. apply orb_true_iff. left.
+  apply Nat.ltb_lt. rewrite app_length, rev_length in tA. cbn [length] in tA.
+  destruct tA as [tA|tA]; [lia|]. rewrite app_nth2 in tA; rewrite rev_length in *; cbn [length] in *; [|lia].
+  replace (S (length counted) + 1 - 1 - S (length counted)) with 0 in tA by lia. cbn in tA. lia.
+Qed.
+
+Lemma product_all A B : plain A -> plain B ->
+  chain TIMES A (contexts_of Product) (row_0 TIMES A) false None (rev B) (product_rows A (rev B) [])
+  /\ In (EQUALS, glimpse windows_ (TIMES, []) (counted_at 1 (nth_error (rev B) 0)) (EQUALS, sign_ids_ 0 0),
+       hd END (response (product_rows A (rev B) []))) (contexts_of Product).
+Proof.
+  intros HA HB. destruct (rev B) as [|d counted] eqn:EB.
+  { destruct HB as [_ sB _]. rewrite <- rev_length, EB in sB. cbn in sB. lia. }
+  destruct (leads_rev B d counted HB EB) as (Hd & Hc & Hlead). destruct (HA) as [dA sA tA]. split.
+  2:{ apply in_or_app. left. apply in_or_app. left. apply in_map_iff. exists d. split; [reflexivity|apply in_ten, Hd]. }
+  cbn [product_rows shift_size].
+  destruct (add_chain A counted d 0 (product_rows A counted) HA Hc Hd)
+    with (times := d) (n := 0) (X := write_row move_ 0 [] A (length A)) as [C E].
+  - intros X dX pX lX nX. apply product_chain; try assumption. intros Hne.
+    destruct counted as [|e counted]; [congruence|]. unfold leads_number in Hlead.
+    rewrite orb_false_r in Hlead. apply Nat.ltb_lt in Hlead. destruct (N.eq_dec (num A) 0); [auto|left]. nia.
+  - lia.
+  - apply move_digits; [lia|constructor].
+  - apply product_row_first, HA.
+  - rewrite write_nth by lia. reflexivity.
+  - exact (shift_number [] A).
+  - eapply chain_row; [reflexivity| |exact C].
+    change (present _ None (d :: counted)) with (Some d). change (following _ (d :: counted)) with counted.
+    change (kind_of _ _) with SHIFT. rewrite E.
+    apply (rule_row Product (first_rule false) 0 [] A); try reflexivity; try assumption.
+    + left. reflexivity.
+    + constructor.
+    + intros p Hp. apply (first_fits A HA false); [lia|auto|exact Hp].
+    + apply move_digits; [lia|constructor].
+    + lia.
+    + left. reflexivity.
+    + apply in_or_app. right. apply in_flat_map. exists (nth 0 A 0). split; [apply in_ten, nth_digit, dA|].
+      apply in_or_app. left. rewrite (nth_error_0 A) by exact sA. apply (in_shift_counts Product); auto.
+    + apply in_or_app. right. apply in_digit_signs with (z := d) (counted := counted); [assumption..|].
+      apply in_or_app. left. apply in_flat_map. exists None. split; [left; reflexivity|].
+      rewrite Hlead. left. unfold sign_context. rewrite shift_or_end_is. cbn [count kind first_rule sign_of row_0].
+      rewrite (sign_view_shift _ _ _ PLUS EQUALS). reflexivity.
+Qed.

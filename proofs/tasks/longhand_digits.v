@@ -209,7 +209,7 @@ Section Rules.
     let size := if longer then S (length Y) else length Y in
     p < size -> fits (first_rule longer) d [] Y size PLUS p.
   Proof.
-    cbv zeta. intros Hd H0 Hp. unfold fits, first_rule. cbn [step carries possible goes_on ends].
+    clear most digits_X. clear X. cbv zeta. intros Hd H0 Hp. unfold fits, first_rule. cbn [step carries possible goes_on ends].
     assert (Hc : carry_at move_ d [] Y p = if p =? 0 then d else 0) by (destruct p as [|[|p]]; reflexivity).
     rewrite Hc. repeat split.
     - destruct longer.
