@@ -497,3 +497,226 @@ Proof.
       rewrite Hlead. left. unfold sign_context. rewrite shift_or_end_is. cbn [count kind first_rule sign_of row_0].
       rewrite (sign_view_shift _ _ _ PLUS EQUALS). reflexivity.
 Qed.
+
+(** ** Quotients *)
+
+Section Quotient.
+  Variable Y : list nat.
+  Hypothesis plain_Y : plain Y.
+  Hypothesis nonzero : num Y <> 0%N.
+  Let size := S (length Y).
+
+  (** A step, and a repair. *)
+  Lemma quotient_subtract X : all_digits X -> length X = size -> (num X < 10 * num Y)%N ->
+    let X' := subtract_row X Y in
+    all_digits X' /\ length X' = size /\
+    if minus_sign X Y =? MINUS then
+      (num X < num Y)%N /\ (power size <= num X' + num Y)%N
+      /\ all_digits (write_row plus_ 0 X' Y size) /\ num (write_row plus_ 0 X' Y size) = num X
+    else (num X' + num Y = num X)%N.
+  Proof.
+    intros dX lX Hlt. cbv zeta. destruct (plain_Y) as [dY sY tY].
+    assert (dX' : all_digits (subtract_row X Y)) by (apply minus_digits; assumption).
+    assert (Hl : longer X Y = size) by (unfold longer, size in *; lia).
+    assert (lX' : length (subtract_row X Y) = size) by (unfold subtract_row; rewrite write_length; exact Hl).
+    pose proof (subtract_number X Y dX dY) as E. rewrite Hl in E.
+    split; [exact dX'|]. split; [exact lX'|]. destruct (minus_sign X Y =? MINUS); [|exact E].
+    pose proof (num_below _ dX') as Hw. rewrite lX' in Hw.
+    assert (dr : all_digits (write_row plus_ 0 (subtract_row X Y) Y size)) by (apply plus_digits; auto).
+    split; [lia|]. split; [lia|]. split; [exact dr|].
+    pose proof (plus_number 0 (subtract_row X Y) Y size) as E'.
+    rewrite !(firstn_all2 (n := size)) in E' by (unfold size in *; lia).
+    pose proof (num_below _ dr) as Hr. rewrite write_length in Hr.
+    assert (Hsmall : (num X < power size)%N).
+    { pose proof (num_below Y dY). unfold size. rewrite power_S. lia. }
+    pose proof (carry_plus 0 (subtract_row X Y) Y size ltac:(lia) dX' dY).
+    destruct (carry_at plus_ 0 (subtract_row X Y) Y size) as [|[|c]]; lia.
+  Qed.
+
+  Lemma subtract_chain z counted more : z < 10 -> all_digits counted ->
+    (forall n X, n < 10 -> all_digits X -> length X = size -> (num X < num Y)%N ->
+       chain OVER Y (contexts_of Quotient) (Row (Some n) X PLUS) false (Some z) counted (more X)
+       /\ hd END (response (more X)) = next_or_end counted) ->
+    forall times n X, n + times = 9 -> all_digits X -> length X = size ->
+    (num X < N.of_nat (S times) * num Y)%N ->
+    chain OVER Y (contexts_of Quotient) (Row (Some n) X PLUS) (n =? 0) (Some z) counted (subtract_times Y n times X more)
+    /\ hd END (response (subtract_times Y n times X more)) = if n <? 9 then S n else next_or_end counted.
+  Proof.
+    intros Hz Hcounted Hmore. destruct (plain_Y) as [dY sY tY].
+    induction times as [|times IH]; intros n X Hn dX lX Hlt.
+    - rewrite Nat.add_0_r in Hn. subst n. apply Hmore; auto. lia.
+    - assert (Hl : longer X Y = size) by (unfold longer, size in *; lia).
+      assert (H10 : (num X < 10 * num Y)%N) by nia.
+      destruct (quotient_subtract X dX lX H10) as (dX' & lX' & HX'). cbn [subtract_times].
+      destruct (Nat.ltb_spec n 9) as [H9|]; [|lia]. split; [|reflexivity].
+      assert (good : forall next, In (minus_sign X Y, sign_view OVER STEP (Some n) (n =? 0) PLUS (Some (S n)) (Some z)
+          (hd_error counted) (minus_sign X Y), next) (sign_contexts Quotient) ->
+        good_row OVER Y (contexts_of Quotient) STEP (Row (Some n) X PLUS) (n =? 0) (S n) (subtract_row X Y)
+          (minus_sign X Y) (Some z) (hd_error counted) next).
+      { intros next Hnext. unfold subtract_row. rewrite Hl.
+        apply (rule_row Quotient quotient_step 0 X Y); try reflexivity; try assumption.
+        - right. right. left. reflexivity.
+        - unfold size. lia.
+        - intros p Hp. apply quotient_step_fits; assumption.
+        - apply minus_digits; assumption.
+        - lia.
+        - rewrite minus_sign_is. destruct (_ =? _); auto.
+        - apply in_or_app. left. apply in_flat_map. exists (S n). split; [apply in_nine; lia|].
+          apply in_or_app. left. replace (S n - 1) with n by lia. change (S n =? 1) with (n =? 0).
+          apply in_step_counts; auto. unfold size in lX. lia. }
+      assert (signs : forall x, In x
+        [sign_context Quotient STEP (Some (S n - 1)) (S n =? 1) PLUS (S n) (Some z) (hd_error counted) PLUS
+           (if S n <? 9 then S n + 1 else shift_or_end (hd_error counted));
+         sign_context Quotient STEP (Some (S n - 1)) (S n =? 1) PLUS (S n) (Some z) (hd_error counted) MINUS (S n - 1);
+         sign_context Quotient REPAIR (Some (S n)) false MINUS (S n - 1) (Some z) (hd_error counted) PLUS
+           (shift_or_end (hd_error counted))] -> In x (sign_contexts Quotient)).
+      { intros x Hx. apply in_or_app. right. apply in_digit_signs with (z := z) (counted := counted); [assumption..|].
+        apply in_or_app. right. apply in_flat_map. exists (S n). split; [apply in_nine; lia|exact Hx]. }
+      replace (S n - 1) with n in signs by lia. change (S n =? 1) with (n =? 0) in signs.
+      rewrite shift_or_end_is, Nat.add_1_r in signs.
+      pose proof (minus_sign_is X Y) as Hs. destruct (minus_sign X Y =? MINUS); rewrite Hs in *.
+      + destruct HX' as (Hless & Hmany & dX'' & E).
+        rewrite Hl. eapply chain_row; [reflexivity|apply good; cbn; apply signs; right; left; reflexivity|].
+        change (present _ (Some z) counted) with (Some z). change (following _ counted) with counted.
+        destruct (Hmore n (write_row plus_ 0 (subtract_row X Y) Y size)) as [C Hhd];
+          [lia|exact dX''|apply write_length|rewrite E; exact Hless|].
+        eapply chain_row; [reflexivity| |exact C].
+        change (present _ (Some z) counted) with (Some z). change (following _ counted) with counted.
+        rewrite Hhd. apply (rule_row Quotient quotient_repair 0 (subtract_row X Y) Y); try reflexivity; try assumption.
+        * right. right. right. left. reflexivity.
+        * unfold size. lia.
+        * intros p Hp. apply quotient_repair_fits; assumption.
+        * lia.
+        * left. reflexivity.
+        * apply in_or_app. left. apply in_flat_map. exists (S n). split; [apply in_nine; lia|].
+          apply in_or_app. right. replace (S n - 1) with n by lia.
+          apply in_step_counts; auto. unfold size in lX'. lia.
+        * apply signs. right. right. left. reflexivity.
+      + destruct (IH (S n) (subtract_row X Y)) as [C Hhd]; [lia|exact dX'|exact lX'|lia|].
+        eapply chain_row; [reflexivity| |exact C]. apply good. rewrite Hhd. apply signs. left. reflexivity.
+  Qed.
+
+  Lemma quotient_shift_sign z counted before : z < 10 -> all_digits counted -> In before (maybe ten) ->
+    is_some before = true \/ leads_number z (hd_error counted) = true ->
+    In (PLUS, sign_view OVER SHIFT before false PLUS (Some 0) (Some z) (hd_error counted) PLUS, 1) (sign_contexts Quotient).
+  Proof.
+    intros Hz Hc Hb H. apply in_or_app. right. apply in_digit_signs with (z := z) (counted := counted); [assumption..|].
+    apply in_or_app. left. apply in_flat_map. exists before. split; [exact Hb|].
+    rewrite (proj2 (orb_true_iff _ _) H). left. reflexivity.
+  Qed.
+
+  Lemma quotient_chain : forall counted X n z, all_digits counted -> all_digits X -> length X = size ->
+    (num X < num Y)%N -> n < 10 ->
+    chain OVER Y (contexts_of Quotient) (Row (Some n) X PLUS) false z counted (quotient_rows Y counted X)
+    /\ hd END (response (quotient_rows Y counted X)) = next_or_end counted.
+  Proof.
+    destruct (plain_Y) as [dY sY tY].
+    induction counted as [|d counted IH]; intros X n z Hcounted dX lX Hlt Hn; [split; [constructor|reflexivity]|].
+    inversion Hcounted as [|? ? Hd Hcounted']. subst.
+    assert (E' : num (write_row move_ d X Y size) = (N.of_nat d + 10 * num X)%N).
+    { unfold size. rewrite move_number, (num_top X (length Y) lX).
+      rewrite (num_top X (length Y) lX) in Hlt. pose proof (num_below Y dY).
+      assert (N.of_nat (nth (length Y) X 0%nat) = 0)%N as -> by nia. lia. }
+    cbn [quotient_rows]. fold size.
+    destruct (subtract_chain d counted (quotient_rows Y counted)) with (times := 9) (n := 0) (X := write_row move_ d X Y size)
+      as [C E].
+    - exact Hd.
+    - exact Hcounted'.
+    - intros n' X' Hn' dX' lX' Hlt'. apply IH; assumption.
+    - reflexivity.
+    - apply move_digits; assumption.
+    - apply write_length.
+    - rewrite E'. lia.
+    - split; [|reflexivity]. eapply chain_row; [reflexivity| |exact C].
+      change (present _ z (d :: counted)) with (Some d). change (following _ (d :: counted)) with counted.
+      change (kind_of _ _) with SHIFT. rewrite E.
+      apply (rule_row Quotient quotient_shift d X Y); try reflexivity; try assumption.
+      + right. left. reflexivity.
+      + unfold size. lia.
+      + intros p Hp. apply quotient_shift_fits; assumption.
+      + apply move_digits; assumption.
+      + lia.
+      + left. reflexivity.
+      + apply in_or_app. right. apply in_flat_map. exists (nth 0 Y 0). split; [apply in_ten, nth_digit, dY|].
+        apply in_or_app. right. apply in_flat_map. exists n. split; [apply in_ten, Hn|].
+        apply in_flat_map. exists (nth 0 X 0). split; [apply in_ten, nth_digit, dX|].
+        rewrite !nth_error_0 by (unfold size in lX; lia). apply (in_shift_counts Quotient); auto.
+      + apply quotient_shift_sign; auto. apply in_maybe. intros a Ea. injection Ea as <-. apply in_ten, Hn.
+  Qed.
+
+  Lemma quotient_all A : plain A ->
+    chain OVER Y (contexts_of Quotient) (row_0 OVER A) false None (rev A) (quotient_rows Y (rev A) [])
+    /\ In (EQUALS, glimpse windows_ (OVER, []) (counted_at 1 (nth_error (rev A) 0)) (EQUALS, sign_ids_ 0 0),
+         hd END (response (quotient_rows Y (rev A) []))) (contexts_of Quotient).
+  Proof.
+    intros HA. destruct (plain_Y) as [dY sY tY]. destruct (rev A) as [|d counted] eqn:EA.
+    { destruct HA as [_ sA _]. rewrite <- rev_length, EA in sA. cbn in sA. lia. }
+    destruct (leads_rev A d counted HA EA) as (Hd & Hc & Hlead). split.
+    2:{ apply in_or_app. left. apply in_or_app. left. apply in_map_iff. exists d. split; [reflexivity|apply in_ten, Hd]. }
+    cbn [quotient_rows]. fold size.
+    destruct (subtract_chain d counted (quotient_rows Y counted)) with (times := 9) (n := 0) (X := write_row move_ d [] Y size)
+      as [C E].
+    - exact Hd.
+    - exact Hc.
+    - intros n X dX lX Hlt Hn. apply quotient_chain; assumption.
+    - reflexivity.
+    - apply move_digits; [exact Hd|constructor].
+    - apply write_length.
+    - unfold size. rewrite move_number, firstn_nil. cbn [number]. lia.
+    - eapply chain_row; [reflexivity| |exact C].
+      change (present _ None (d :: counted)) with (Some d). change (following _ (d :: counted)) with counted.
+      change (kind_of _ _) with SHIFT. rewrite E.
+      apply (rule_row Quotient (first_rule true) d [] Y); try reflexivity; try assumption.
+      + left. reflexivity.
+      + constructor.
+      + unfold size. lia.
+      + intros p Hp. apply (first_fits Y plain_Y true); [exact Hd|discriminate|exact Hp].
+      + apply move_digits; [exact Hd|constructor].
+      + lia.
+      + left. reflexivity.
+      + apply in_or_app. right. apply in_flat_map. exists (nth 0 Y 0). split; [apply in_ten, nth_digit, dY|].
+        apply in_or_app. left. rewrite (nth_error_0 Y) by exact sY. apply (in_shift_counts Quotient); auto.
+      + cbn [count kind first_rule sign_of row_0 sign_token].
+        rewrite (sign_view_shift _ _ _ EQUALS PLUS). apply quotient_shift_sign; auto. left. reflexivity.
+  Qed.
+End Quotient.
+
+(** * The task *)
+
+Definition contexts_with (operations : list operation) : list context := flat_map contexts_of operations.
+
+Lemma rows_chain c :
+  let o := operation_of c in
+  let A := digits 10 (first_number c) in
+  let B := digits 10 (second_number c) in
+  let first := sign_token o in
+  chain first (fixed_of first A B) (contexts_of o) (row_0 first A) false None (counted_of first A B) (rows_of c)
+  /\ In (EQUALS, glimpse windows_ (first, []) (counted_at 1 (nth_error (counted_of first A B) 0))
+       (EQUALS, sign_ids_ 0 0), hd END (response (rows_of c))) (contexts_of o).
+Proof.
+  destruct c as [o a b Hb]. cbn [operation_of first_number second_number]. cbv zeta.
+  pose proof (plain_number a) as HA. pose proof (plain_number b) as HB. unfold rows_of.
+  cbn [operation_of first_number second_number]. destruct o.
+  - split; [apply sum_chain; assumption|left; reflexivity].
+  - split; [apply difference_chain; assumption|left; reflexivity].
+  - apply product_all; assumption.
+  - apply quotient_all; [exact HB| |exact HA]. rewrite number_digits by lia. apply Hb. reflexivity.
+Qed.
+
+Lemma no_sign l s : all_digits l -> 10 <= s -> ~ In s l.
+Proof. intros H Hs Hin. unfold all_digits in H. rewrite Forall_forall in H. apply H in Hin. lia. Qed.
+
+Definition calculator : task.
+Proof.
+  refine (Task calculation
+    (fun c => calculation_text (sign_token (operation_of c)) (digits 10 (first_number c)) (digits 10 (second_number c)))
+    (fun c => response (rows_of c)) longhand_ids windows_ (contexts_with [Sum; Difference; Product; Quotient]) _ _).
+  - intros c. destruct (rows_chain c) as [C _]. eapply chain_no_end, C.
+  - intros c k Hk. destruct (rows_chain c) as [C E].
+    destruct (rows_covered (sign_token (operation_of c)) _ _ _ (rows_of c) k
+      (no_sign _ COMMA (plain_digits _ (plain_number (first_number c))) ltac:(unfold COMMA; lia))
+      (no_sign _ EQUALS (plain_digits _ (plain_number (second_number c))) ltac:(unfold EQUALS; lia)) E C Hk)
+      as (keys & Hin & Hperm).
+    exists keys. split; [|exact Hperm]. apply in_flat_map. exists (operation_of c). split; [|exact Hin].
+    destruct (operation_of c); cbn; auto.
+Defined.
