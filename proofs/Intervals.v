@@ -181,18 +181,37 @@ Section Precision.
     unfold check. rewrite forallb_forall. intros H q keys y Hin. apply leads_spec, H, Hin.
   Qed.
 
-  (** So the model is exact, and so is every other computation whose leads are close to its. *)
-  Theorem over_the_reals t w margin : (0 <= fst margin)%Z -> check w margin (contexts t) = true ->
-    exact t (greedy (model_logits t (map_weights real w))) /\
-    forall computed, close_leads (real margin) t (map_weights real w) computed ->
-    exact t (greedy computed).
-  Proof.
-    intros Hm H. apply check_correct in H. split; [|exact (right_so_robust t _ _ H)].
-    apply (right_so_exact t (real margin)); [|exact H]. unfold real, Rdiv.
-    apply Rmult_le_pos; [apply IZR_le, Hm|]. destruct (Z.le_gt_cases 0 (snd margin)) as [Hk|Hk].
-    - apply Rlt_le, Rinv_0_lt_compat, IZR_lt, Z.pow_pos_nonneg; lia.
-    - rewrite Z.pow_neg_r, Rinv_0 by exact Hk. lra.
-  Qed.
+  (** ** Models with a margin each: they are exact, and so is every other computation whose leads are
+      close to theirs *)
+
+  Definition check_models (models : list (weights (Z * Z) * (Z * Z))) (l : list context) : bool :=
+    forallb (fun wm => (0 <=? fst (snd wm))%Z && check (fst wm) (snd wm) l) models.
+
+  Section Models.
+    Variables (t : task) (models : list (weights (Z * Z) * (Z * Z))).
+    Hypothesis checked : check_models models (contexts t) = true.
+
+    Lemma models_right w m : In (w, m) models ->
+      (0 <= real m)%R /\ right_by t (real m) (map_weights real w).
+    Proof.
+      unfold check_models in checked. rewrite forallb_forall in checked. intros H.
+      apply checked, andb_true_iff in H. destruct H as [Hm H]. apply Z.leb_le in Hm.
+      split; [|apply check_correct, H]. unfold real, Rdiv. apply Rmult_le_pos; [apply IZR_le, Hm|].
+      destruct (Z.le_gt_cases 0 (snd m)) as [Hk|Hk].
+      - apply Rlt_le, Rinv_0_lt_compat, IZR_lt, Z.pow_pos_nonneg; lia.
+      - rewrite Z.pow_neg_r, Rinv_0 by exact Hk. lra.
+    Qed.
+
+    Theorem reals_exact w m : In (w, m) models ->
+      exact t (greedy (model_logits t (map_weights real w))).
+    Proof.
+      intros H. destruct (models_right w m H) as [Hm right]. exact (right_so_exact t _ _ Hm right).
+    Qed.
+
+    Theorem reals_robust w m : In (w, m) models ->
+      forall computed, close_leads (real m) t (map_weights real w) computed -> exact t (greedy computed).
+    Proof. intros H. apply right_so_robust, models_right, H. Qed.
+  End Models.
 
   (** Contexts can be checked in parts, each made from an element of a list when its turn comes. *)
   Lemma check_flat_map {A} w margin (f : A -> list context) l :

@@ -2,7 +2,8 @@
 
 `make prove` and `make prove-all` run it, with --all for the proofs of proofs/long, too. It writes
 weights that are missing or older than those of reports/models, compiles what has changed, and keeps
-what Coq prints of NAME.v in NAME.out. A file of rows or long ends, for each theorem, with
+what Coq prints of NAME.v in NAME.out. With --all it records the theorems in reports/proofs.json.
+A file of rows or long ends, for each theorem, with
 
     Check THEOREM.
     Print Assumptions THEOREM.
@@ -13,6 +14,8 @@ It needs Python alone, so that there is one line, and no environment, where Coq 
 from __future__ import annotations
 
 import fcntl
+import hashlib
+import json
 import os
 import re
 import subprocess
@@ -24,6 +27,7 @@ from typing import NamedTuple
 
 FOLDER = Path(__file__).parent
 MODELS = FOLDER.parent / "reports" / "models"
+RECORD = FOLDER.parent / "reports" / "proofs.json"
 LEAST, TRIED = (8, 16), "8.16"
 WIDTH = 100
 INSTALL = "`apt-get install coq libcoq-interval libcoq-flocq` or `opam install coq coq-interval`"
@@ -132,17 +136,20 @@ def read_theorems(file: Path) -> list[Theorem]:
     return theorems
 
 
-def describe_theorems(files: list[Path]) -> str:
-    """Return the theorems of files, and the set of their assumptions."""
-    lines, assumptions, count = [], set(), 0
-    for file in files:
-        lines.append(str(file.relative_to(FOLDER)))
-        for theorem in read_theorems(file):
-            one_line = f"  {theorem.name} : {' '.join(theorem.statement.split())}"
-            whole = f"  {theorem.name}\n     : {theorem.statement}"  # in the lines of Coq
-            lines.append(one_line if len(one_line) <= WIDTH else whole)
+def describe_theorems(proofs: dict[Path, list[Theorem]]) -> str:
+    """Return the theorems of files, each statement once, and the set of their assumptions."""
+    files, assumptions = {}, set()
+    for file, theorems in proofs.items():
+        for theorem in theorems:
+            statement = textwrap.indent(f"{theorem.name}\n  : {theorem.statement}", "  ")
+            files.setdefault(statement, []).append(
+                file.relative_to(FOLDER).with_suffix("").as_posix()
+            )
             assumptions.update(theorem.assumptions)
-            count += 1
+    lines = []
+    for statement, names in files.items():
+        lines += [*textwrap.wrap(f"{', '.join(names)}:", WIDTH), statement]
+    count = sum(map(len, proofs.values()))
     title = "theorems are proved. All that they assume of Coq's library (types: proofs/*/*.out):"
     lines.append(f"{count} {title}")
     for module in TRUSTED.split():
@@ -151,6 +158,32 @@ def describe_theorems(files: list[Path]) -> str:
             text = f"{module}: {' '.join(names)}"
             lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
     return "\n".join(lines)
+
+
+def hash_sources() -> str:
+    """Return the SHA-256 of all sources but weights."""
+    digest = hashlib.sha256()
+    for file in sorted(FOLDER.glob("**/*.v")):
+        if file.parent.name != "weights":
+            digest.update(file.relative_to(FOLDER).as_posix().encode() + file.read_bytes())
+    return digest.hexdigest()
+
+
+def record_proofs(proofs: dict[Path, list[Theorem]], version: str) -> None:
+    """Write what Coq has checked: theorems, and the models that they are about."""
+    models, statements = [], {}
+    for file, theorems in proofs.items():
+        source = file.relative_to(FOLDER).as_posix()
+        statements[source] = [theorem._asdict() for theorem in theorems]
+        for name in read_weights_named([file]):
+            text = (FOLDER / "weights" / f"{name}.v").read_text("utf-8")
+            row, _, seed = name.rpartition("_")
+            digest = re.search(r"\b[0-9a-f]{64}\b", text)[0]
+            models.append({"row": row, "seed": int(seed), "weights": digest, "file": source})
+    record = {"coq": version, "sources": hash_sources(), "models": models, "theorems": statements}
+    partial = RECORD.with_suffix(".partial")
+    partial.write_text(json.dumps(record, indent=1) + "\n", "utf-8")
+    partial.replace(RECORD)
 
 
 def main(arguments: list[str]) -> int:
@@ -169,7 +202,10 @@ def main(arguments: list[str]) -> int:
     proofs = [file for folder in folders for file in sorted(FOLDER.glob(f"{folder}/*.v"))]
     files = [*sorted(FOLDER.glob("*.v")), *sorted(FOLDER.glob("tasks/*.v")), *proofs]
     compile_files(files, read_weights_named(proofs), version)
-    print(describe_theorems(proofs))
+    theorems = {file: read_theorems(file) for file in proofs}
+    print(describe_theorems(theorems))
+    if "--all" in arguments:
+        record_proofs(theorems, version)
     print(f"prove: {len(files)} files, {time.monotonic() - began:.0f} s")
     return 0
 

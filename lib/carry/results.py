@@ -7,6 +7,7 @@ Tables are tidy: a line for each row, seed and size of problem. `score_regions`,
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -47,7 +48,7 @@ CONSTRUCTION = "construction"
 
 CERTIFICATE_COLUMNS = [
     "row", "seed", "trained", "parameters", "verdict", "contexts", "wrong", "open",
-    "least_lead", "largest_error", "least_slack",
+    "least_lead", "largest_error", "least_slack", "coq",
 ]  # fmt: skip
 # Of a row with results at several scales, figures show those of the first of these.
 SCALES = ("laptop", "long", "gpu", "paper")
@@ -187,10 +188,19 @@ def add_settings(table: pd.DataFrame, **places: str) -> pd.DataFrame:
 
 
 def read_certificates() -> pd.DataFrame:
-    """Return the certificates, one row for each seed."""
+    """Return the certificates, a line for each seed; `coq` says whether Coq has checked a proof."""
     files = filter(Path.exists, map(paths.certificate_file, load_rows()))
     found = [{**of, **seed} for of in map(read_certificate, files) for seed in of["seeds"]]
+    proved = {model["weights"] for model in read_proofs()["models"]}
+    found = [{**seed, "coq": seed["weights"] in proved} for seed in found]
     return pd.DataFrame(found).reindex(columns=CERTIFICATE_COLUMNS)
+
+
+def read_proofs() -> dict[str, Any]:
+    """Return what Coq has checked by `make prove-all`: `models`, and `theorems` of each file."""
+    if not paths.PROOFS.exists():
+        return {"models": [], "theorems": {}}
+    return json.loads(paths.PROOFS.read_text(encoding="utf-8"))
 
 
 def select_rows(table: pd.DataFrame, rows: list[str]) -> pd.DataFrame:

@@ -36,6 +36,7 @@ TRAINED = ROOT / "data" / "trained"  # results of trainings, which DVC keeps
 PROBLEMS = writable(ROOT / "data" / "problems")  # problem sets
 INSTALLED = Path(__file__).parents[1] / "weights"  # of the one row that a wheel brings
 REPORTS = ROOT / "reports"  # results, weights, certificates, figures and pages: in git
+PROOFS = REPORTS / "proofs.json"  # what Coq has checked
 
 
 def results_folder(study: str) -> Path:

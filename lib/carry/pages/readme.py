@@ -133,12 +133,16 @@ def name_columns(cells: pd.DataFrame) -> pd.Series:
 
 
 def summarise_certificates(certificates: pd.DataFrame) -> dict[str, dict[str, Any]]:
-    """Return for each certified row its sizes, its number of `seeds` and how many are `exact`."""
+    """Return for each certified row its sizes, its number of `seeds` and how many are `exact`.
+
+    `coq` is the number of seeds of which Coq has checked a proof.
+    """
     summaries = {}
     for row, seeds in certificates.groupby("row", sort=False):
         sizes = {name: int(seeds[name].max()) for name in ("trained", "parameters", "contexts")}
         exact = int((seeds["verdict"] == "exact").sum())
-        summaries[row] = {**sizes, "exact": exact, "seeds": len(seeds)}
+        proved = int(seeds["coq"].sum())
+        summaries[row] = {**sizes, "exact": exact, "coq": proved, "seeds": len(seeds)}
     return summaries
 
 
@@ -223,14 +227,20 @@ def tabulate_certificates(numbers: Mapping[str, Any], least: int = 0) -> Table:
     """Return the table of certified rows with at least some contexts."""
     lines = [
         [name_certified_row(row), *(f"{found[name]:,}" for name in
-                                    ("trained", "parameters", "contexts")), _count_seeds(found)]
+                                    ("trained", "parameters", "contexts")),
+         _count_seeds(found), _count_proofs(found)]
         for row, found in numbers["certificates"].items() if found["contexts"] >= least
     ]  # fmt: skip
-    return ["exact at every length", "trained to", "parameters", "contexts", "certified"], lines
+    sizes = ["trained to", "parameters", "contexts"]
+    return ["exact at every length", *sizes, "two programs", "Coq"], lines
 
 
 def _count_seeds(certificate: Mapping[str, Any]) -> str:
     return f"{certificate['exact']} of {certificate['seeds']} seeds"
+
+
+def _count_proofs(certificate: Mapping[str, Any]) -> str:
+    return f"{certificate['coq']} seeds" if certificate["coq"] else ""
 
 
 def format_accuracy(numbers: Mapping[str, Any]) -> str:
@@ -248,7 +258,8 @@ def format_certificates(numbers: Mapping[str, Any]) -> str:
     Rows with fewer than `FEW_CONTEXTS` contexts share a sentence after it.
     """
     table = format_table(*tabulate_certificates(numbers, FEW_CONTEXTS))
-    few = [f"{name_certified_row(row)} ({_count_seeds(found)})"
+    few = [f"{name_certified_row(row)} ({_count_seeds(found)}"
+           f"{', ' + _count_proofs(found) + ' in Coq' if found['coq'] else ''})"
            for row, found in numbers["certificates"].items()
            if found["contexts"] < FEW_CONTEXTS]  # fmt: skip
     note = f"\n\nWith fewer than {FEW_CONTEXTS:,} contexts: {'; '.join(few)}."

@@ -1,0 +1,30 @@
+(** Row [addition_relative]: 52,052 parameters add every two numbers: [^356+94=207$] is 653 + 49 = 702. *)
+
+From Coq Require Import List ZArith Reals.
+From Carry Require Import Decoding Windows Transformer Float32 Processor tasks.sums.
+From Carry.weights Require Import addition_relative_0 addition_relative_1 addition_relative_2.
+Import ListNotations.
+
+Definition learned : task := decimal true.
+
+(** The models of all seeds, and by how much the due token leads in every context. *)
+Definition models : list (weights (Z * Z) * (Z * Z)) :=
+  [(addition_relative_0, (13, 1));
+   (addition_relative_1, (7, 1));
+   (addition_relative_2, (9, 1))]%Z.
+
+Lemma checked : Processor.check_models precision models (contexts learned) = true.
+Proof. vm_cast_no_check (eq_refl true). Qed.
+
+Theorem exact_over_the_reals : forall w margin, In (w, margin) models ->
+  exact learned (greedy (model_logits learned (map_weights real w))).
+Proof. exact (Processor.reals_exact precision learned models checked). Qed.
+
+Theorem robust : forall w margin, In (w, margin) models -> forall computed,
+  close_leads (real margin) learned (map_weights real w) computed -> exact learned (greedy computed).
+Proof. exact (Processor.reals_robust precision learned models checked). Qed.
+
+Check exact_over_the_reals.
+Print Assumptions exact_over_the_reals.
+Check robust.
+Print Assumptions robust.

@@ -1,0 +1,33 @@
+(** Row [addition_relative_binary]: sums of binary numbers: [^101+11=0001$] is 5 + 3 = 8. *)
+
+From Coq Require Import List ZArith Reals.
+From Carry Require Import Decoding Windows Transformer Float32 Processor tasks.sums.
+From Carry.weights Require Import
+  addition_relative_binary_0
+  addition_relative_binary_1
+  addition_relative_binary_2.
+Import ListNotations.
+
+Definition learned : task := addition 2 ltac:(discriminate) false.
+
+(** The models of all seeds, and by how much the due token leads in every context. *)
+Definition models : list (weights (Z * Z) * (Z * Z)) :=
+  [(addition_relative_binary_0, (8, 0));
+   (addition_relative_binary_1, (7, 0));
+   (addition_relative_binary_2, (8, 0))]%Z.
+
+Lemma checked : Processor.check_models precision models (contexts learned) = true.
+Proof. vm_cast_no_check (eq_refl true). Qed.
+
+Theorem exact_over_the_reals : forall w margin, In (w, margin) models ->
+  exact learned (greedy (model_logits learned (map_weights real w))).
+Proof. exact (Processor.reals_exact precision learned models checked). Qed.
+
+Theorem robust : forall w margin, In (w, margin) models -> forall computed,
+  close_leads (real margin) learned (map_weights real w) computed -> exact learned (greedy computed).
+Proof. exact (Processor.reals_robust precision learned models checked). Qed.
+
+Check exact_over_the_reals.
+Print Assumptions exact_over_the_reals.
+Check robust.
+Print Assumptions robust.
