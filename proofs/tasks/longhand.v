@@ -533,6 +533,14 @@ Section Quotient.
     destruct (carry_at plus_ 0 (subtract_row X Y) Y size) as [|[|c]]; lia.
   Qed.
 
+  Lemma quotient_move d X : X = [] \/ length X = size -> (num X < num Y)%N ->
+    num (write_row move_ d X Y size) = (N.of_nat d + 10 * num X)%N.
+  Proof.
+    intros [-> | lX] Hlt; [unfold size; rewrite move_number, firstn_nil; reflexivity|]. unfold size. rewrite move_number, (num_top X (length Y) lX).
+    rewrite (num_top X (length Y) lX) in Hlt. pose proof (num_below Y (plain_digits Y plain_Y)).
+    assert (N.of_nat (nth (length Y) X 0%nat) = 0)%N as -> by nia. lia.
+  Qed.
+
   Lemma subtract_chain z counted more : z < 10 -> all_digits counted ->
     (forall n X, n < 10 -> all_digits X -> length X = size -> (num X < num Y)%N ->
        chain OVER Y (contexts_of Quotient) (Row (Some n) X PLUS) false (Some z) counted (more X)
@@ -613,10 +621,6 @@ Section Quotient.
     destruct (plain_Y) as [dY sY tY].
     induction counted as [|d counted IH]; intros X n z Hcounted dX lX Hlt Hn; [split; [constructor|reflexivity]|].
     inversion Hcounted as [|? ? Hd Hcounted']. subst.
-    assert (E' : num (write_row move_ d X Y size) = (N.of_nat d + 10 * num X)%N).
-    { unfold size. rewrite move_number, (num_top X (length Y) lX).
-      rewrite (num_top X (length Y) lX) in Hlt. pose proof (num_below Y dY).
-      assert (N.of_nat (nth (length Y) X 0%nat) = 0)%N as -> by nia. lia. }
     cbn [quotient_rows]. fold size.
     destruct (subtract_chain d counted (quotient_rows Y counted)) with (times := 9) (n := 0) (X := write_row move_ d X Y size)
       as [C E].
@@ -626,7 +630,7 @@ Section Quotient.
     - reflexivity.
     - apply move_digits; assumption.
     - apply write_length.
-    - rewrite E'. lia.
+    - rewrite quotient_move by auto. lia.
     - split; [|reflexivity]. eapply chain_row; [reflexivity| |exact C].
       change (present _ z (d :: counted)) with (Some d). change (following _ (d :: counted)) with counted.
       change (kind_of _ _) with SHIFT. rewrite E.
