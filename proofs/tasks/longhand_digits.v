@@ -126,6 +126,14 @@ Proof.
   destruct (Nat.le_gt_cases (nth k Y 0) (nth k X 0)) as [|Hgt]; [assumption|]. exfalso. nia.
 Qed.
 
+Lemma plain_shorter X Y : plain X -> plain Y -> (num X < num Y)%N -> length X <= length Y.
+Proof.
+  intros [dX sX tX] [dY sY tY] H. destruct (N.eq_dec (num X) 0) as [E|Hne].
+  - destruct tX as [tX|tX]; [lia|]. exfalso. apply tX, num_zero, E.
+  - pose proof (num_large X tX sX Hne). pose proof (num_below Y dY).
+    assert (length X - 1 < length Y); [|lia]. apply power_le. lia.
+Qed.
+
 (** * Carries *)
 
 Lemma carry_plus c X Y k : c <= 1 -> all_digits X -> all_digits Y -> carry_at plus_ c X Y k <= 1.
@@ -144,24 +152,48 @@ Proof.
   destruct p; reflexivity.
 Qed.
 
+Lemma plus_digits c X Y size : c <= 1 -> all_digits X -> all_digits Y ->
+  all_digits (write_row plus_ c X Y size).
+Proof.
+  intros Hc HX HY. apply Forall_forall. intros d Hd. apply in_map_iff in Hd. destruct Hd as (k & <- & _).
+  apply plus_step; [apply nth_digit, HX|apply nth_digit, HY|apply carry_plus; assumption].
+Qed.
+
+Lemma minus_digits X Y size : all_digits X -> all_digits Y -> all_digits (write_row minus_ 0 X Y size).
+Proof.
+  intros HX HY. apply Forall_forall. intros d Hd. apply in_map_iff in Hd. destruct Hd as (k & <- & _).
+  apply minus_step; [apply nth_digit, HX|apply nth_digit, HY|apply minus_number; assumption].
+Qed.
+
+Lemma move_digits d X Y size : d < 10 -> all_digits X -> all_digits (write_row move_ d X Y size).
+Proof.
+  intros Hd HX. apply Forall_forall. intros e He. apply in_map_iff in He. destruct He as ([|k] & <- & _);
+    [exact Hd|apply nth_digit, HX].
+Qed.
+
 (** * Rules *)
 
 Ltac places := rewrite ?nth_error_spec; repeat match goal with
   | |- context [?a <? ?b] => destruct (Nat.ltb_spec a b); try lia
   end; cbn [is_some andb orb negb eqb value_of].
 
+Definition longer (X Y : list nat) : nat := Nat.max (length X) (length Y).
+
 Section Rules.
   Variables X Y : list nat.
   Hypothesis digits_X : all_digits X.
   Hypothesis plain_Y : plain Y.
   Let digits_Y : all_digits Y := plain_digits Y plain_Y.
-  Let most := Nat.max (length X) (length Y).
+  Let most := longer X Y.
 
   Lemma beyond l p : length l <= p -> nth p l 0 = 0.
   Proof. apply nth_overflow. Qed.
 
   (** A sum has one place more if it carries out. *)
   Definition sum_size : nat := most + carry_at plus_ 0 X Y most.
+
+  Lemma sum_size_1 : 1 <= length Y -> 0 < sum_size.
+  Proof. unfold sum_size, most, longer. lia. Qed.
 
   Lemma sum_fits k possible_ :
     (forall p, p < sum_size -> possible_ (p =? 0) (near_at X Y p) (carry_at plus_ 0 X Y p) = true) ->
@@ -175,15 +207,15 @@ Section Rules.
       destruct (Nat.eq_dec p most) as [->|Hne].
       + replace (0 <? carry_at plus_ 0 X Y most) with true by (symmetry; apply Nat.ltb_lt; lia).
         rewrite !orb_true_r. reflexivity.
-      + unfold most in *. places; reflexivity.
+      + unfold most, longer in *. places; reflexivity.
     - unfold near_at. cbn [x_next y_next andb].
       destruct (Nat.lt_trichotomy (S p) most) as [H|[H|H]].
-      + unfold most in *. places; reflexivity.
-      + rewrite H in *. rewrite !(fun l => proj2 (nth_error_None l most)) by (unfold most; lia).
+      + unfold most, longer in *. places; reflexivity.
+      + rewrite H in *. rewrite !(fun l => proj2 (nth_error_None l most)) by (unfold most, longer; lia).
         cbn [is_some orb]. destruct (Nat.ltb_spec 0 (carry_at plus_ 0 X Y most)),
           (Nat.ltb_spec most (most + carry_at plus_ 0 X Y most)); lia || reflexivity.
       + assert (p = most) as -> by lia. cbn [carry_at].
-        rewrite !beyond by (unfold most; lia). rewrite !(fun l => proj2 (nth_error_None l (S most))) by (unfold most; lia).
+        rewrite !beyond by (unfold most, longer; lia). rewrite !(fun l => proj2 (nth_error_None l (S most))) by (unfold most, longer; lia).
         cbn [is_some orb]. replace (carry_at plus_ 0 X Y most) with 1 by lia. cbn [plus_ snd].
         destruct (Nat.ltb_spec (S most) (most + 1)); [lia|reflexivity].
   Qed.
@@ -199,8 +231,8 @@ Section Rules.
     repeat split.
     - apply in_01, minus_number; assumption.
     - rewrite fixed_near_at, Hpos by assumption. unfold near_at. cbn [x_ y_ andb].
-      unfold most in *. places; reflexivity.
-    - unfold near_at. cbn [x_next y_next andb]. unfold most in *. places; reflexivity.
+      unfold most, longer in *. places; reflexivity.
+    - unfold near_at. cbn [x_next y_next andb]. unfold most, longer in *. places; reflexivity.
     - intros ->. reflexivity.
   Qed.
 
@@ -379,7 +411,7 @@ Section Rules.
   Lemma quotient_step_fits p : length X = S (length Y) -> (num X < 10 * num Y)%N ->
     p < S (length Y) -> fits quotient_step 0 X Y (S (length Y)) minus_sign p.
   Proof.
-    intros HX Hlt Hp. assert (Hm : most = S (length Y)) by (unfold most; lia). rewrite <- Hm in Hp |- *.
+    intros HX Hlt Hp. assert (Hm : most = S (length Y)) by (unfold most, longer; lia). rewrite <- Hm in Hp |- *.
     apply minus_fits; [|exact Hp]. intros k Hk. rewrite longer_near_at by lia.
     unfold near_at, top. cbn [x_ x_next y_ y_next]. rewrite !nth_error_spec.
     destruct (Nat.ltb_spec k (length Y)), (Nat.ltb_spec (S k) (length Y)); cbn [is_some orb negb andb]; try lia; try reflexivity.
@@ -403,9 +435,7 @@ Section Rules.
     pose proof (plus_number 0 X Y (S (length Y))) as Hsum.
     rewrite !firstn_all2 in Hsum by lia.
     pose proof (num_below (write_row plus_ 0 X Y (S (length Y)))) as Hw. rewrite write_length in Hw.
-    assert (dw : all_digits (write_row plus_ 0 X Y (S (length Y)))).
-    { apply Forall_forall. intros d Hd. apply in_map_iff in Hd. destruct Hd as (k & <- & _).
-      apply plus_step; [apply nth_digit, digits_X|apply nth_digit, digits_Y|apply carry_plus; auto]. }
+    assert (dw : all_digits (write_row plus_ 0 X Y (S (length Y)))) by (apply plus_digits; auto).
     specialize (Hw dw).
     assert (Hout : carry_at plus_ 0 X Y (S (length Y)) = 1).
     { pose proof (carry_plus 0 X Y (S (length Y)) ltac:(lia) digits_X digits_Y).

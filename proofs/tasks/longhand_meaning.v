@@ -74,10 +74,10 @@ Section Quotient.
     induction times as [|times IH]; intros n X d dX lX Hlt Hn.
     - exists n, X. repeat split; auto; try lia. apply ended.
     - assert (H10 : (num X < 10 * num Y)%N) by nia.
-      destruct (quotient_subtract Y plain_Y nonzero X dX lX H10) as (dX' & lX' & HX'). cbn [subtract_times].
+      destruct (quotient_subtract Y plain_Y nonzero X dX lX H10) as (Hl & dX' & lX' & HX'). cbn [subtract_times].
       pose proof (minus_sign_is X Y) as Hs. destruct (minus_sign X Y =? MINUS); rewrite Hs.
       + destruct HX' as (Hless & _ & dX'' & E).
-        assert (Hl : longer X Y = S (length Y)) by (unfold longer; lia). rewrite Hl.
+        rewrite Hl.
         exists n, (write_row plus_ 0 (subtract_row X Y) Y (S (length Y))).
         rewrite E. split; [exact dX''|]. split; [apply write_length|]. split; [exact Hless|]. split; [lia|].
         split; [reflexivity|]. rewrite <- ended. reflexivity.

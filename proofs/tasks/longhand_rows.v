@@ -376,6 +376,9 @@ Section See.
       + reflexivity.
   Qed.
 
+  Lemma not_counted p r j t : filter (sees_ [Some p; Some r; None]) (counted_at j t) = [].
+  Proof. destruct t as [t|]; [|reflexivity]. exact (see_counted p r None j [t]). Qed.
+
   Lemma no_counted p r j l : filter (sees_ [Some p; Some r]) (counted_cells j l) = [].
   Proof. exact (see_counted p r None j l). Qed.
 
@@ -446,10 +449,7 @@ Section See.
     rewrite see_counted. intros [-> | ->].
     - unfold z, z'. replace (digit' + 1 - 1)%Z with digit' by lia.
       destruct (Z.ltb_spec (digit' + 1) 1), (Z.ltb_spec digit' 0); lia || reflexivity.
-    - assert (none : forall j t, filter (sees_ [Some p; Some r; None]) (counted_at j t) = []).
-      { intros j [t|]; [|reflexivity]. cbn [counted_at option_list map filter]. unfold sees_. cbn [snd].
-        rewrite hidden_counted by discriminate. reflexivity. }
-      rewrite filter_app, !none. reflexivity.
+    - rewrite filter_app, !not_counted. reflexivity.
   Qed.
 
   Lemma sees_count q :
