@@ -378,16 +378,13 @@ Proof.
       reflexivity.
 Qed.
 
-Lemma product_shift_sign d counted before : d < 10 -> all_digits counted ->
-  match before with None => leads_number d (hd_error counted) = true | Some n => n < 10 end ->
-  In (PLUS, sign_view TIMES SHIFT before (match before with Some 0 => true | _ => false end) PLUS
-      (Some 0) (Some d) (hd_error counted) PLUS, if 0 <? d then 1 else next_or_end counted)
-    (sign_contexts Product).
+Lemma product_shift_sign d counted n : d < 10 -> all_digits counted -> n < 10 ->
+  In (PLUS, sign_view TIMES SHIFT (Some n) (n =? 0) PLUS (Some 0) (Some d) (hd_error counted) PLUS,
+    if 0 <? d then 1 else next_or_end counted) (sign_contexts Product).
 Proof.
-  intros Hd Hc Hb. apply in_or_app. right. apply in_digit_signs with (z := d) (counted := counted); auto.
-  apply in_or_app. left. apply in_flat_map. exists before. split.
-  - apply in_maybe. intros a ->. apply in_ten, Hb.
-  - destruct before as [n|]; [|rewrite Hb]; left; unfold sign_context; rewrite shift_or_end_is; reflexivity.
+  intros Hd Hc Hn. apply in_or_app. right. apply in_digit_signs with (z := d) (counted := counted); auto.
+  apply in_or_app. left. apply in_map_iff. exists n. rewrite shift_or_end_is.
+  split; [reflexivity|apply in_ten, Hn].
 Qed.
 
 Lemma product_chain Y : plain Y -> forall counted X n z,
@@ -413,8 +410,7 @@ Proof.
     + intros p Hp. apply product_shift_fits; assumption.
     + apply in_or_app. right. ten (nth 0 Y 0). apply in_or_app. right. ten n.
       rewrite !nth_error_0, Hlow by assumption. apply (in_shift_counts Product); auto.
-    + rewrite E. pose proof (product_shift_sign d counted (Some n) Hd Hcounted' Hn) as H.
-      destruct n; exact H.
+    + rewrite E. apply product_shift_sign; assumption.
 Qed.
 
 (** The top digit, which counts first, is not 0 if there is another one. *)
@@ -455,7 +451,8 @@ Proof.
     + intros p Hp. apply (first_fits A HA false); [lia|auto|exact Hp].
     + apply in_or_app. right. ten (nth 0 A 0). apply in_or_app. left.
       rewrite (nth_error_0 A) by exact sA. apply (in_shift_counts Product); auto.
-    + rewrite E, (sign_view_shift _ _ _ _ PLUS). exact (product_shift_sign d counted None Hd Hc Hlead).
+    + rewrite E. refine (eq_ind _ (fun keys => In (PLUS, keys, _) _)
+        (product_shift_sign d counted 0 Hd Hc ltac:(lia)) _ _). destruct counted; reflexivity.
 Qed.
 
 (** ** Quotients *)

@@ -190,10 +190,12 @@ Definition equals_context (o : operation) (z : option nat) (due : token) : conte
   (EQUALS, glimpse windows_ (sign_token o, []) (counted_at 1 z) (EQUALS, sign_ids_ 0 0), due).
 
 Definition shift_signs (o : operation) (z : nat) (z' : option nat) : list context :=
-  let due := match o with Quotient => 1 | _ => if 0 <? z then 1 else shift_or_end z' end in
-  flat_map (fun before => if is_some before || leads_number z z' then
-    [sign_context o SHIFT before (match o, before with Product, Some 0 => true | _, _ => false end) PLUS 0 (Some z) z' PLUS due]
-    else []) (maybe ten).
+  match o with
+  | Product => map (fun n => sign_context o SHIFT (Some n) (n =? 0) PLUS 0 (Some z) z' PLUS
+      (if 0 <? z then 1 else shift_or_end z')) ten
+  | _ => flat_map (fun before => if is_some before || leads_number z z' then
+      [sign_context o SHIFT before false PLUS 0 (Some z) z' PLUS 1] else []) (maybe ten)
+  end.
 
 Definition sign_contexts (o : operation) : list context :=
   match o with
