@@ -277,7 +277,8 @@ Lemma add_digits X Y : all_digits X -> all_digits Y -> all_digits (add_row X Y).
 Proof. intros HX HY. apply plus_digits; auto. Qed.
 
 (** A row after a step. *)
-Lemma product_row_add X Y : all_digits X -> plain Y -> product_row X Y -> product_row (add_row X Y) Y.
+Lemma product_row_add X Y : all_digits X -> plain Y -> product_row X Y ->
+  product_row (add_row X Y) Y.
 Proof.
   intros HX HY HP. pose proof (product_length X Y HX HY HP) as Hl. destruct (HY) as [dY sY tY].
   pose proof (add_number X Y HX dY) as E. destruct HP as (Hs & HP).
@@ -309,7 +310,8 @@ Qed.
 Lemma move_number d X Y size :
   num (write_row move_ d X Y (S size)) = (N.of_nat d + 10 * num (firstn size X))%N.
 Proof.
-  induction size as [|k IH]; [cbn [write_row map seq number firstn place_at carry_at move_ fst]; lia|].
+  induction size as [|k IH]; [cbn [write_row map seq number firstn place_at carry_at move_ fst];
+    lia|].
   rewrite write_snoc, num_snoc, IH, num_firstn, write_length, power_S.
   unfold place_at, move_ at 1. cbn [fst carry_at move_ snd]. lia.
 Qed.
@@ -317,7 +319,8 @@ Qed.
 Lemma shift_number X Y : num (write_row move_ 0 X Y (shift_size X Y)) = (10 * num X)%N.
 Proof.
   destruct X as [|x X].
-  - cbn [shift_size]. destruct (length Y); [reflexivity|]. rewrite move_number, firstn_nil. reflexivity.
+  - cbn [shift_size]. destruct (length Y); [reflexivity|]. rewrite move_number, firstn_nil.
+    reflexivity.
   - change (shift_size (x :: X) Y) with (S (length (x :: X))). rewrite move_number, firstn_all. lia.
 Qed.
 
@@ -363,7 +366,8 @@ Lemma add_chain Y counted d start more : plain Y -> all_digits counted -> d < 10
 Proof.
   intros HY Hcounted Hd Hmore. destruct (HY) as [dY sY tY].
   induction times as [|times IH]; intros n X Hn HX HP Hlow Hnum.
-  - rewrite Nat.add_0_r in Hn. subst n. cbn [add_times]. rewrite Nat.ltb_irrefl. apply Hmore; assumption.
+  - rewrite Nat.add_0_r in Hn. subst n. cbn [add_times]. rewrite Nat.ltb_irrefl.
+    apply Hmore; assumption.
   - cbn [add_times]. destruct (Nat.ltb_spec n d) as [Hlt|]; [|lia]. split; [|reflexivity].
     assert (Hs : 1 <= length X) by apply HP.
     destruct (IH (S n) (add_row X Y)) as [C E]; auto using add_digits, product_row_add, lowest_sum;
@@ -372,7 +376,8 @@ Proof.
     + intros p Hp. apply product_step_fits; assumption.
     + apply in_or_app. left. nine (S n). rewrite Nat.sub_succ, Nat.sub_0_r.
       apply in_step_counts; auto. apply Nat.eqb_eq. exact Hlow.
-    + rewrite E. apply in_or_app. right. apply in_digit_signs with (z := d) (counted := counted); auto.
+    + rewrite E. apply in_or_app. right.
+      apply in_digit_signs with (z := d) (counted := counted); auto.
       apply in_or_app. right. nine (S n). destruct (Nat.leb_spec (S n) d); [|lia].
       left. unfold sign_context. rewrite Nat.sub_succ, Nat.sub_0_r, shift_or_end_is, Nat.add_1_r.
       reflexivity.
@@ -382,7 +387,8 @@ Lemma product_shift_sign d counted n : d < 10 -> all_digits counted -> n < 10 ->
   In (PLUS, sign_view TIMES SHIFT (Some n) (n =? 0) PLUS (Some 0) (Some d) (hd_error counted) PLUS,
     if 0 <? d then 1 else next_or_end counted) (sign_contexts Product).
 Proof.
-  intros Hd Hc Hn. apply in_or_app. right. apply in_digit_signs with (z := d) (counted := counted); auto.
+  intros Hd Hc Hn. apply in_or_app. right.
+  apply in_digit_signs with (z := d) (counted := counted); auto.
   apply in_or_app. left. apply in_map_iff. exists n. rewrite shift_or_end_is.
   split; [reflexivity|apply in_ten, Hn].
 Qed.
@@ -429,7 +435,8 @@ Qed.
 
 Lemma product_all A B : plain A -> plain B ->
   chain TIMES A (contexts_of Product) (row_0 TIMES A) false None (rev B) (product_rows A (rev B) [])
-  /\ In (equals_context Product (nth_error (rev B) 0) (hd END (response (product_rows A (rev B) []))))
+  /\ In (equals_context Product (nth_error (rev B) 0)
+    (hd END (response (product_rows A (rev B) []))))
        (contexts_of Product).
 Proof.
   intros HA HB. destruct (leads_rev B HB) as (d & counted & -> & Hd & Hc & Hlead).
@@ -479,8 +486,10 @@ Section Quotient.
       by (unfold subtract_row; rewrite write_length; exact Hl).
     pose proof (subtract_number X Y dX dY) as E. rewrite Hl in E.
     split; [exact Hl|]. split; [exact dX'|]. split; [exact lX'|].
-    destruct (minus_sign X Y =? MINUS); [|lia]. pose proof (num_below _ dX') as Hw. rewrite lX' in Hw.
-    assert (dr : all_digits (write_row plus_ 0 (subtract_row X Y) Y size)) by (apply plus_digits; auto).
+    destruct (minus_sign X Y =? MINUS); [|lia]. pose proof (num_below _ dX') as Hw.
+    rewrite lX' in Hw.
+    assert (dr : all_digits (write_row plus_ 0 (subtract_row X Y) Y size)) by (apply plus_digits;
+      auto).
     split; [lia|]. split; [lia|]. split; [exact dr|].
     pose proof (plus_number 0 (subtract_row X Y) Y size) as E'.
     rewrite !(firstn_all2 (n := size)) in E' by (unfold size in *; lia).
@@ -495,7 +504,8 @@ Section Quotient.
     num (write_row move_ d X Y size) = (N.of_nat d + 10 * num X)%N.
   Proof.
     unfold size. rewrite move_number.
-    intros [-> | lX] Hlt; [rewrite firstn_nil; reflexivity|]. rewrite (num_top X (length Y) lX) in *.
+    intros [-> | lX] Hlt; [rewrite firstn_nil; reflexivity|].
+    rewrite (num_top X (length Y) lX) in *.
     pose proof (num_below Y (plain_digits Y plain_Y)).
     assert (N.of_nat (nth (length Y) X 0%nat) = 0)%N as -> by nia. lia.
   Qed.
@@ -509,7 +519,8 @@ Section Quotient.
     (num X < N.of_nat (S times) * num Y)%N ->
     chain OVER Y (contexts_of Quotient) (Row (Some n) X PLUS) (n =? 0) (Some z) counted
       (subtract_times Y n times X more)
-    /\ hd END (response (subtract_times Y n times X more)) = if n <? 9 then S n else next_or_end counted.
+    /\ hd END (response (subtract_times Y n times X more)) = if n <? 9 then S n
+      else next_or_end counted.
   Proof.
     intros Hz Hcounted Hmore. destruct (plain_Y) as [dY sY tY].
     induction times as [|times IH]; intros n X Hn dX lX Hlt;
@@ -523,16 +534,19 @@ Section Quotient.
        sign_context Quotient REPAIR (Some (S n)) false MINUS n (Some z) (hd_error counted) PLUS
          (next_or_end counted)] -> In x (sign_contexts Quotient)).
     { intros x Hx. apply in_or_app. right.
-      apply in_digit_signs with (z := z) (counted := counted); auto. apply in_or_app. right. nine (S n).
+      apply in_digit_signs with (z := z) (counted := counted); auto. apply in_or_app. right.
+      nine (S n).
       rewrite Nat.sub_succ, Nat.sub_0_r, shift_or_end_is, Nat.add_1_r. exact Hx. }
     assert (more_steps : forall rows, In (minus_sign X Y, sign_view OVER STEP (Some n) (n =? 0) PLUS
         (Some (S n)) (Some z) (hd_error counted) (minus_sign X Y), hd END (response rows))
         (sign_contexts Quotient) ->
-      chain OVER Y (contexts_of Quotient) (Row (Some (S n)) (subtract_row X Y) (minus_sign X Y)) false
+      chain OVER Y (contexts_of Quotient) (Row (Some (S n)) (subtract_row X Y) (minus_sign X Y))
+        false
         (Some z) counted rows ->
       chain OVER Y (contexts_of Quotient) (Row (Some n) X PLUS) (n =? 0) (Some z) counted
         (Row (Some (S n)) (subtract_row X Y) (minus_sign X Y) :: rows)).
-    { intros rows Hsign C. unfold subtract_row in *. rewrite Hl in *. rule Quotient quotient_step 0 X Y.
+    { intros rows Hsign C. unfold subtract_row in *. rewrite Hl in *.
+    rule Quotient quotient_step 0 X Y.
       - intros p Hp. apply quotient_step_fits; assumption || nia.
       - apply in_or_app. left. nine (S n). apply in_or_app. left. rewrite Nat.sub_succ, Nat.sub_0_r.
         apply in_step_counts; auto. lia.
@@ -544,7 +558,8 @@ Section Quotient.
       apply more_steps; [apply signs; right; left; reflexivity|].
       rule Quotient quotient_repair 0 (subtract_row X Y) Y.
       + intros p Hp. apply quotient_repair_fits; assumption.
-      + apply in_or_app. left. nine (S n). apply in_or_app. right. rewrite Nat.sub_succ, Nat.sub_0_r.
+      + apply in_or_app. left. nine (S n). apply in_or_app. right.
+        rewrite Nat.sub_succ, Nat.sub_0_r.
         apply in_step_counts; auto. lia.
       + rewrite Hhd. apply signs. right. right. left. reflexivity.
     - destruct (IH (S n) (subtract_row X Y)) as [C Hhd]; [lia|exact dX'|exact lX'|lia|].
@@ -563,9 +578,11 @@ Section Quotient.
     - destruct before as [n|]; [|rewrite Hb]; left; reflexivity.
   Qed.
 
-  Lemma quotient_chain : forall counted X n z, all_digits counted -> all_digits X -> length X = size ->
+  Lemma quotient_chain : forall counted X n z, all_digits counted -> all_digits X ->
+    length X = size ->
     (num X < num Y)%N -> n < 10 ->
-    chain OVER Y (contexts_of Quotient) (Row (Some n) X PLUS) false z counted (quotient_rows Y counted X)
+    chain OVER Y (contexts_of Quotient) (Row (Some n) X PLUS) false z counted
+      (quotient_rows Y counted X)
     /\ hd END (response (quotient_rows Y counted X)) = next_or_end counted.
   Proof.
     destruct (plain_Y) as [dY sY tY].
@@ -584,8 +601,10 @@ Section Quotient.
   Qed.
 
   Lemma quotient_all A : plain A ->
-    chain OVER Y (contexts_of Quotient) (row_0 OVER A) false None (rev A) (quotient_rows Y (rev A) [])
-    /\ In (equals_context Quotient (nth_error (rev A) 0) (hd END (response (quotient_rows Y (rev A) []))))
+    chain OVER Y (contexts_of Quotient) (row_0 OVER A) false None (rev A) (quotient_rows Y (rev A)
+      [])
+    /\ In (equals_context Quotient (nth_error (rev A) 0)
+      (hd END (response (quotient_rows Y (rev A) []))))
          (contexts_of Quotient).
   Proof.
     intros HA. destruct (plain_Y) as [dY sY tY].
@@ -603,7 +622,8 @@ Section Quotient.
       + intros p Hp. apply (first_fits Y plain_Y true); [exact Hd|discriminate|exact Hp].
       + apply in_or_app. right. ten (nth 0 Y 0). apply in_or_app. left.
         rewrite (nth_error_0 Y) by exact sY. apply (in_shift_counts Quotient); auto.
-      + rewrite E, (sign_view_shift _ _ _ _ PLUS). exact (quotient_shift_sign d counted None Hd Hc Hlead).
+      + rewrite E, (sign_view_shift _ _ _ _ PLUS).
+        exact (quotient_shift_sign d counted None Hd Hc Hlead).
   Qed.
 End Quotient.
 

@@ -1,4 +1,5 @@
-(** All contexts of calculations in longhand: what a row shows of the row before, and what follows. *)
+(** All contexts of calculations in longhand: what a row shows of the row before, and what follows.
+*)
 
 From Coq Require Import List Arith ZArith Bool Lia.
 From Carry Require Import Decoding Windows Columns tasks.longhand_rows.
@@ -60,7 +61,8 @@ Definition longer_near (n : near) : bool :=
   is_some (x_ n) && eqb (is_some (x_next n)) (is_some (y_ n)).
 Definition top (n : near) : option nat := if is_some (y_ n) then x_next n else x_ n.
 
-Definition sum_rule (kind : Z) (effect : effect) (possible : bool -> near -> nat -> bool) (carries_out : bool) : rule := {|
+Definition sum_rule (kind : Z) (effect : effect) (possible : bool -> near -> nat ->
+  bool) (carries_out : bool) : rule := {|
   kind := kind; step := effect; carries := [0; 1];
   possible lowest n c := fixed_near lowest n c && possible lowest n c
     && (is_some (x_ n) || is_some (y_ n) || carries_out && (0 <? c));
@@ -69,7 +71,8 @@ Definition sum_rule (kind : Z) (effect : effect) (possible : bool -> near -> nat
 Definition natural_rule (effect : effect) (carries_out : bool) : rule :=
   sum_rule STEP effect (fun lowest n _ => natural lowest (x_ n) (x_next n)) carries_out.
 
-(** A difference below 0 is as long as the fixed number. It is taken from 0, which is above 0, and not
+(** A difference below 0 is as long as the fixed number.
+It is taken from 0, which is above 0, and not
     above the fixed number. *)
 Definition negate_rule : rule := {|
   kind := REPAIR; step := negate_; carries := [0; 1];
@@ -103,13 +106,15 @@ Definition quotient_shift : rule := {|
   ends _ := PLUS |}.
 
 Definition quotient_step : rule := sum_rule STEP minus_
-  (fun _ n _ => longer_near n && (is_some (y_next n) || negb (is_some (y_ n)) || at_most (top n) (y_ n))) false.
+  (fun _ n _ => longer_near n && (is_some (y_next n) || negb (is_some (y_ n))
+    || at_most (top n) (y_ n))) false.
 
 (** The sum is not below 0, as its last carry and the 9 of the row before show. *)
 Definition quotient_repair : rule := {|
   kind := REPAIR; step := plus_; carries := [0; 1];
   possible lowest n c := fixed_near lowest n c && longer_near n
-    && (is_some (y_next n) || match top n with Some 9 => 10 <=? value_of (x_ n) + value_of (y_ n) + c | _ => false end);
+    && (is_some (y_next n) || match top n with Some 9 => 10 <=? value_of (x_ n) + value_of (y_ n) +
+      c | _ => false end);
   goes_on n _ := is_some (x_next n);
   ends _ := PLUS |}.
 
@@ -124,7 +129,8 @@ Definition rules_of (o : operation) : list rule :=
 Definition digit_context (o : operation) (r : rule) (n : near) (c : nat) : context :=
   let '(q, c') := step r (value_of (x_ n)) (value_of (y_ n)) c in
   (q, digit_view (sign_token o) (kind r) (x_ n) (x_next n) (y_ n) (y_next n) q,
-   if goes_on r n c' then fst (step r (value_of (x_next n)) (value_of (y_next n)) c') else ends r c').
+   if goes_on r n c' then fst (step r (value_of (x_next n)) (value_of (y_next n)) c')
+     else ends r c').
 
 Definition ten : list nat := seq 0 10.
 Definition maybe {A} (l : list A) : list (option A) := None :: map Some l.
@@ -134,7 +140,8 @@ Definition near_pairs : list (option nat * option nat) :=
 Definition digit_contexts (o : operation) : list context :=
   flat_map (fun r => flat_map (fun xx => flat_map (fun yy =>
     let n := Near (fst xx) (snd xx) (fst yy) (snd yy) in
-    flat_map (fun c => if possible r true n c || possible r false n c then [digit_context o r n c] else [])
+    flat_map (fun c => if possible r true n c || possible r false n c then [digit_context o r n c]
+      else [])
       (carries r)) near_pairs) near_pairs) (rules_of o).
 
 (** * Counts of rows *)
@@ -144,10 +151,12 @@ Definition count_context (o : operation) (kind : Z) (x y before : option nat) (s
   (q, count_view (sign_token o) kind x y before shifted z z' q, due).
 
 (** Steps and repairs follow the row with the count before. *)
-Definition step_counts (o : operation) (effect : effect) (kind : Z) (before : option nat) (shifted : bool) (q : token)
+Definition step_counts (o : operation) (effect : effect) (kind : Z) (before : option nat)
+  (shifted : bool) (q : token)
     (fits : nat -> nat -> bool) : list context :=
   flat_map (fun x => flat_map (fun y => if fits x y then
-    [count_context o kind (Some x) (Some y) before shifted None None q (fst (effect x y 0))] else []) ten) ten.
+    [count_context o kind (Some x) (Some y) before shifted None None q (fst (effect x y 0))]
+      else []) ten) ten.
 Definition any (_ _ : nat) : bool := true.
 
 (** The count of a shift sees two digits of the counted number. In a product, the row before has the
@@ -155,7 +164,8 @@ Definition any (_ _ : nat) : bool := true.
 Definition shift_counts (o : operation) (x y before : option nat) (shifted : bool)
     (fits : nat -> option nat -> bool) : list context :=
   flat_map (fun z => flat_map (fun z' => if fits z z' then
-    [count_context o SHIFT x y before shifted (Some z) z' 0 (match o with Quotient => z | _ => 0 end)] else [])
+    [count_context o SHIFT x y before shifted (Some z) z' 0 (match o
+      with Quotient => z | _ => 0 end)] else [])
     (maybe ten)) ten.
 Definition leads_number (z : nat) (z' : option nat) : bool := (0 <? z) || negb (is_some z').
 
@@ -164,9 +174,11 @@ Definition nine : list nat := seq 1 9.
 Definition count_contexts (o : operation) : list context :=
   match o with
   | Sum => step_counts o plus_ STEP None false 1 any
-  | Difference => step_counts o minus_ STEP None false 1 any ++ step_counts o negate_ REPAIR (Some 1) false 0 any
+  | Difference => step_counts o minus_ STEP None false 1 any
+    ++ step_counts o negate_ REPAIR (Some 1) false 0 any
   | Product =>
-    flat_map (fun n => step_counts o plus_ STEP (Some (n - 1)) (n =? 1) n (fun x y => x =? (n - 1) * y mod 10)) nine
+    flat_map (fun n => step_counts o plus_ STEP (Some (n - 1)) (n =? 1) n (fun x y => x =? (n - 1)
+      * y mod 10)) nine
     ++ flat_map (fun y => shift_counts o None (Some y) None false leads_number
       ++ flat_map (fun n =>
         shift_counts o (Some (n * y mod 10)) (Some y) (Some n) (n =? 0) (fun _ _ => true)) ten) ten
@@ -180,7 +192,8 @@ Definition count_contexts (o : operation) : list context :=
 
 (** * Signs of rows *)
 
-Definition sign_context (o : operation) (kind : Z) (before : option nat) (shifted : bool) (sign_before : token)
+Definition sign_context (o : operation) (kind : Z) (before : option nat) (shifted : bool)
+  (sign_before : token)
     (count : nat) (z z' : option nat) (q due : token) : context :=
   (q, sign_view (sign_token o) kind before shifted sign_before (Some count) z z' q, due).
 
@@ -200,11 +213,13 @@ Definition shift_signs (o : operation) (z : nat) (z' : option nat) : list contex
 Definition sign_contexts (o : operation) : list context :=
   match o with
   | Sum => [equals_context o None 1; sign_context o STEP None false EQUALS 1 None None PLUS END]
-  | Difference => [equals_context o None 1; sign_context o STEP None false EQUALS 1 None None PLUS END;
+  | Difference => [equals_context o None 1;
+    sign_context o STEP None false EQUALS 1 None None PLUS END;
       sign_context o STEP None false EQUALS 1 None None MINUS 0;
       sign_context o REPAIR (Some 1) false MINUS 0 None None PLUS END]
   | Product => map (fun z => equals_context o (Some z) 0) ten
-    ++ flat_map (fun z => flat_map (fun z' => shift_signs o z z' ++ flat_map (fun n => if n <=? z then
+    ++ flat_map (fun z => flat_map (fun z' => shift_signs o z z'
+      ++ flat_map (fun n => if n <=? z then
       [sign_context o STEP (Some (n - 1)) (n =? 1) PLUS n (Some z) z' PLUS
          (if n <? z then n + 1 else shift_or_end z')] else []) nine) (maybe ten)) ten
   | Quotient => map (fun z => equals_context o (Some z) 0) ten
@@ -212,7 +227,8 @@ Definition sign_contexts (o : operation) : list context :=
       [sign_context o STEP (Some (n - 1)) (n =? 1) PLUS n (Some z) z' PLUS
          (if n <? 9 then n + 1 else shift_or_end z');
        sign_context o STEP (Some (n - 1)) (n =? 1) PLUS n (Some z) z' MINUS (n - 1);
-       sign_context o REPAIR (Some n) false MINUS (n - 1) (Some z) z' PLUS (shift_or_end z')]) nine) (maybe ten)) ten
+       sign_context o REPAIR (Some n) false MINUS (n - 1) (Some z) z' PLUS (shift_or_end z')])
+         nine) (maybe ten)) ten
   end.
 
 Definition contexts_of (o : operation) : list context :=

@@ -9,13 +9,15 @@ Definition near_at (X Y : list nat) (p : nat) : near :=
   Near (nth_error X p) (nth_error X (S p)) (nth_error Y p) (nth_error Y (S p)).
 
 (** A rule describes a place of a row. *)
-Definition fits (r : rule) (c : nat) (X Y : list nat) (size : nat) (sign : token) (p : nat) : Prop :=
+Definition fits (r : rule) (c : nat) (X Y : list nat) (size : nat) (sign : token) (p : nat) : Prop
+  :=
   let carry := carry_at (step r) c X Y in
   In (carry p) (carries r) /\ possible r (p =? 0) (near_at X Y p) (carry p) = true
   /\ goes_on r (near_at X Y p) (carry (S p)) = (S p <? size)
   /\ (S p = size -> ends r (carry (S p)) = sign).
 
-Lemma nth_error_spec (l : list nat) p : nth_error l p = if p <? length l then Some (nth p l 0) else None.
+Lemma nth_error_spec (l : list nat) p : nth_error l p = if p <? length l then Some (nth p l 0)
+  else None.
 Proof.
   destruct (Nat.ltb_spec p (length l)) as [H|H]; [apply nth_error_nth', H|apply nth_error_None, H].
 Qed.
@@ -34,7 +36,8 @@ Proof. intros H. destruct x as [a|]; [right; apply in_map, H; reflexivity|left; 
 
 Lemma digit_at_ten l p a : all_digits l -> nth_error l p = Some a -> In a ten.
 Proof.
-  intros H E. apply nth_error_In in E. unfold all_digits in H. rewrite Forall_forall in H. apply in_ten, H, E.
+  intros H E. apply nth_error_In in E. unfold all_digits in H. rewrite Forall_forall in H.
+  apply in_ten, H, E.
 Qed.
 
 Lemma in_near_pairs l p : all_digits l -> In (nth_error l p, nth_error l (S p)) near_pairs.
@@ -48,7 +51,8 @@ Qed.
 Lemma rule_digits o r c X Y size sign : In r (rules_of o) -> all_digits X -> all_digits Y ->
   (forall p, p < size -> fits r c X Y size sign p) ->
   forall p q, nth_error (write_row (step r) c X Y size) p = Some q ->
-  In (q, digit_view (sign_token o) (kind r) (nth_error X p) (nth_error X (S p)) (nth_error Y p) (nth_error Y (S p)) q,
+  In (q, digit_view (sign_token o) (kind r) (nth_error X p) (nth_error X (S p)) (nth_error Y p)
+    (nth_error Y (S p)) q,
     nth (S p) (write_row (step r) c X Y size ++ [sign]) END) (contexts_of o).
 Proof.
   intros Hr HX HY H p q Hq. apply write_nth_error in Hq. destruct Hq as [Hp ->].
@@ -61,14 +65,16 @@ Proof.
   assert (E : forall b, (p =? 0) = b -> possible r b _ _ = true) by (intros b <-; exact Hpos).
   match goal with |- In _ (if ?b then _ else _) => replace b with true end.
   2:{ destruct (p =? 0) eqn:Ep; rewrite (E _ eq_refl); [reflexivity|symmetry; apply orb_true_r]. }
-  left. unfold digit_context. fold (near_at X Y p). cbn [x_ x_next y_ y_next near_at]. rewrite !value_at.
+  left. unfold digit_context. fold (near_at X Y p). cbn [x_ x_next y_ y_next near_at].
+  rewrite !value_at.
   unfold place_at. cbn [carry_at] in Hgo, Hend.
   destruct (step r (nth p X 0) (nth p Y 0) (carry_at (step r) c X Y p)) as [q c'] eqn:Ec.
   cbn [fst snd] in *. fold (near_at X Y p). rewrite Hgo. f_equal. unfold write_row.
   destruct (Nat.ltb_spec (S p) size) as [Hlt|Hge].
   - rewrite app_nth1 by (rewrite map_length, seq_length; exact Hlt).
     fold (write_row (step r) c X Y size).
-    rewrite (nth_indep _ END 0) by (rewrite write_length; exact Hlt). rewrite write_nth by exact Hlt.
+    rewrite (nth_indep _ END 0) by (rewrite write_length; exact Hlt).
+    rewrite write_nth by exact Hlt.
     unfold place_at. cbn [carry_at]. rewrite Ec. reflexivity.
   - rewrite app_nth2; rewrite map_length, seq_length; [|exact Hge].
     replace (S p - size) with 0 by lia. apply Hend. lia.
@@ -83,7 +89,8 @@ Record plain (l : list nat) : Prop := Plain {
 
 Lemma last_nth (l : list nat) : last l 0 = nth (length l - 1) l 0.
 Proof.
-  induction l as [|d [|d' l] IH]; try reflexivity. change (last (d :: d' :: l) 0) with (last (d' :: l) 0).
+  induction l as [|d [|d' l] IH]; try reflexivity.
+  change (last (d :: d' :: l) 0) with (last (d' :: l) 0).
   rewrite IH. cbn [length nth]. rewrite !Nat.sub_succ, !Nat.sub_0_r. reflexivity.
 Qed.
 
@@ -93,14 +100,16 @@ Proof.
   - apply Forall_forall. intros d H. apply digits_below in H; lia.
   - rewrite digits_step by lia. cbn. lia.
   - destruct (Nat.eq_dec (length (digits 10 n)) 1) as [|Hne]; [left; assumption|right].
-    intros H. rewrite <- last_nth in H. apply no_leading_zero in H; [|lia]. subst n. apply Hne. reflexivity.
+    intros H. rewrite <- last_nth in H. apply no_leading_zero in H; [|lia]. subst n. apply Hne.
+    reflexivity.
 Qed.
 
 Lemma natural_at l p : plain l ->
   natural (p =? 0) (nth_error l p) (nth_error l (S p)) = true.
 Proof.
   intros [_ Hs Ht]. rewrite !nth_error_spec. unfold natural.
-  destruct (Nat.ltb_spec p (length l)), (Nat.ltb_spec (S p) (length l)), (Nat.eqb_spec p 0); cbn [orb andb negb is_some]; try lia; try reflexivity.
+  destruct (Nat.ltb_spec p (length l)), (Nat.ltb_spec (S p) (length l)), (Nat.eqb_spec p 0);
+    cbn [orb andb negb is_some]; try lia; try reflexivity.
   destruct Ht as [Ht|Ht]; [lia|]. replace (length l - 1) with p in Ht by lia. apply Nat.leb_le. lia.
 Qed.
 
@@ -114,8 +123,10 @@ Qed.
 
 Lemma power_le j k : (power j < power k)%N -> j < k.
 Proof.
-  intros H. apply Nat.nle_gt. intros Hle. apply (N.pow_le_mono_r 10 (N.of_nat k) (N.of_nat j)) in Hle || idtac.
-  unfold power in H. assert (10 ^ N.of_nat k <= 10 ^ N.of_nat j)%N by (apply N.pow_le_mono_r; lia). lia.
+  intros H. apply Nat.nle_gt. intros Hle.
+  apply (N.pow_le_mono_r 10 (N.of_nat k) (N.of_nat j)) in Hle || idtac.
+  unfold power in H. assert (10 ^ N.of_nat k <= 10 ^ N.of_nat j)%N by (apply N.pow_le_mono_r; lia).
+  lia.
 Qed.
 
 Lemma top_le X Y k : length X = S k -> length Y = S k -> all_digits X -> (num Y <= num X)%N ->
@@ -155,19 +166,23 @@ Qed.
 Lemma plus_digits c X Y size : c <= 1 -> all_digits X -> all_digits Y ->
   all_digits (write_row plus_ c X Y size).
 Proof.
-  intros Hc HX HY. apply Forall_forall. intros d Hd. apply in_map_iff in Hd. destruct Hd as (k & <- & _).
+  intros Hc HX HY. apply Forall_forall. intros d Hd. apply in_map_iff in Hd.
+  destruct Hd as (k & <- & _).
   apply plus_step; [apply nth_digit, HX|apply nth_digit, HY|apply carry_plus; assumption].
 Qed.
 
-Lemma minus_digits X Y size : all_digits X -> all_digits Y -> all_digits (write_row minus_ 0 X Y size).
+Lemma minus_digits X Y size : all_digits X -> all_digits Y ->
+  all_digits (write_row minus_ 0 X Y size).
 Proof.
-  intros HX HY. apply Forall_forall. intros d Hd. apply in_map_iff in Hd. destruct Hd as (k & <- & _).
+  intros HX HY. apply Forall_forall. intros d Hd. apply in_map_iff in Hd.
+  destruct Hd as (k & <- & _).
   apply minus_step; [apply nth_digit, HX|apply nth_digit, HY|apply minus_number; assumption].
 Qed.
 
 Lemma move_digits d X Y size : d < 10 -> all_digits X -> all_digits (write_row move_ d X Y size).
 Proof.
-  intros Hd HX. apply Forall_forall. intros e He. apply in_map_iff in He. destruct He as ([|k] & <- & _);
+  intros Hd HX. apply Forall_forall. intros e He. apply in_map_iff in He.
+  destruct He as ([|k] & <- & _);
     [exact Hd|apply nth_digit, HX].
 Qed.
 
@@ -196,10 +211,12 @@ Section Rules.
   Proof. unfold sum_size, most, longer. lia. Qed.
 
   Lemma sum_fits k possible_ :
-    (forall p, p < sum_size -> possible_ (p =? 0) (near_at X Y p) (carry_at plus_ 0 X Y p) = true) ->
+    (forall p, p < sum_size -> possible_ (p =? 0) (near_at X Y p) (carry_at plus_ 0 X Y p)
+      = true) ->
     forall p, p < sum_size -> fits (sum_rule k plus_ possible_ true) 0 X Y sum_size PLUS p.
   Proof.
-    intros Hpos p Hp. specialize (Hpos p Hp). unfold fits, sum_rule. cbn [step carries possible goes_on ends].
+    intros Hpos p Hp. specialize (Hpos p Hp). unfold fits, sum_rule.
+    cbn [step carries possible goes_on ends].
     pose proof (carry_plus 0 X Y most ltac:(lia) digits_X digits_Y) as Hm. unfold sum_size in *.
     repeat split.
     - apply in_01, carry_plus; auto.
@@ -211,11 +228,13 @@ Section Rules.
     - unfold near_at. cbn [x_next y_next andb].
       destruct (Nat.lt_trichotomy (S p) most) as [H|[H|H]].
       + unfold most, longer in *. places; reflexivity.
-      + rewrite H in *. rewrite !(fun l => proj2 (nth_error_None l most)) by (unfold most, longer; lia).
+      + rewrite H in *. rewrite !(fun l => proj2 (nth_error_None l most)) by (unfold most, longer;
+          lia).
         cbn [is_some orb]. destruct (Nat.ltb_spec 0 (carry_at plus_ 0 X Y most)),
           (Nat.ltb_spec most (most + carry_at plus_ 0 X Y most)); lia || reflexivity.
       + assert (p = most) as -> by lia. cbn [carry_at].
-        rewrite !beyond by (unfold most, longer; lia). rewrite !(fun l => proj2 (nth_error_None l (S most))) by (unfold most, longer; lia).
+        rewrite !beyond by (unfold most, longer; lia).
+        rewrite !(fun l => proj2 (nth_error_None l (S most))) by (unfold most, longer; lia).
         cbn [is_some orb]. replace (carry_at plus_ 0 X Y most) with 1 by lia. cbn [plus_ snd].
         destruct (Nat.ltb_spec (S most) (most + 1)); [lia|reflexivity].
   Qed.
@@ -227,7 +246,8 @@ Section Rules.
     (forall p, p < most -> possible_ (p =? 0) (near_at X Y p) (carry_at minus_ 0 X Y p) = true) ->
     forall p, p < most -> fits (sum_rule k minus_ possible_ false) 0 X Y most minus_sign p.
   Proof.
-    intros Hpos p Hp. specialize (Hpos p Hp). unfold fits, sum_rule. cbn [step carries possible goes_on ends].
+    intros Hpos p Hp. specialize (Hpos p Hp). unfold fits, sum_rule.
+    cbn [step carries possible goes_on ends].
     repeat split.
     - apply in_01, minus_number; assumption.
     - rewrite fixed_near_at, Hpos by assumption. unfold near_at. cbn [x_ y_ andb].
@@ -241,8 +261,10 @@ Section Rules.
     let size := if longer then S (length Y) else length Y in
     p < size -> fits (first_rule longer) d [] Y size PLUS p.
   Proof.
-    clear most digits_X. clear X. cbv zeta. intros Hd H0 Hp. unfold fits, first_rule. cbn [step carries possible goes_on ends].
-    assert (Hc : carry_at move_ d [] Y p = if p =? 0 then d else 0) by (destruct p as [|[|p]]; reflexivity).
+    clear most digits_X. clear X. cbv zeta. intros Hd H0 Hp. unfold fits, first_rule.
+    cbn [step carries possible goes_on ends].
+    assert (Hc : carry_at move_ d [] Y p = if p =? 0 then d else 0) by (destruct p as [|[|p]];
+      reflexivity).
     rewrite Hc. repeat split.
     - destruct longer.
       + destruct p; apply in_seq; cbn; lia.
@@ -256,22 +278,26 @@ Section Rules.
 (** ** Differences below 0 *)
 
   Lemma carry_negate p : carry_at negate_ 0 X Y p = carry_at minus_ 0 [] X p.
-  Proof. induction p as [|p IH]; [reflexivity|]. cbn [carry_at]. rewrite IH. destruct p; reflexivity. Qed.
+  Proof. induction p as [|p IH]; [reflexivity|]. cbn [carry_at]. rewrite IH.
+  destruct p; reflexivity. Qed.
 
   Lemma negate_number size : length X = size ->
-    (num (write_row negate_ 0 X Y size) + num X = power size * N.of_nat (carry_at negate_ 0 X Y size))%N
+    (num (write_row negate_ 0 X Y size) + num X
+      = power size * N.of_nat (carry_at negate_ 0 X Y size))%N
     /\ carry_at negate_ 0 X Y size <= 1.
   Proof.
     intros H. destruct (minus_number [] X size (Forall_nil _) digits_X) as [E Hc].
     rewrite carry_negate. split; [|exact Hc].
-    rewrite (firstn_all2 (n := size) X), firstn_nil in E by lia. rewrite N.add_0_l in E. rewrite <- E. do 2 f_equal.
+    rewrite (firstn_all2 (n := size) X), firstn_nil in E by lia. rewrite N.add_0_l in E.
+    rewrite <- E. do 2 f_equal.
     apply map_ext. intros k. unfold place_at. rewrite carry_negate. destruct k; reflexivity.
   Qed.
 
   Lemma negate_digits size : all_digits (write_row negate_ 0 X Y size).
   Proof.
     apply Forall_forall. intros d Hd. apply in_map_iff in Hd. destruct Hd as (k & <- & _).
-    apply minus_step; [lia|apply nth_digit, digits_X|]. rewrite carry_negate. apply minus_number; [constructor|exact digits_X].
+    apply minus_step; [lia|apply nth_digit, digits_X|]. rewrite carry_negate.
+    apply minus_number; [constructor|exact digits_X].
   Qed.
 
   Lemma negate_fits p : let D := write_row negate_ 0 X Y (length Y) in
@@ -283,11 +309,15 @@ Section Rules.
       by (intros k; rewrite carry_negate; apply minus_number; [constructor|exact digits_X]).
     repeat split.
     - apply in_01, Hc.
-    - rewrite fixed_near_at by assumption. unfold near_at. cbn [x_ x_next y_ y_next]. rewrite !value_at, !nth_error_spec, HX.
-      destruct (Nat.ltb_spec p (length Y)), (Nat.ltb_spec (S p) (length Y)); try lia; cbn [is_some eqb andb orb]; [reflexivity|].
-      assert (Hs : length Y = S p) by lia. rewrite Hs in HD. set (D := write_row negate_ 0 X Y (S p)) in *.
+    - rewrite fixed_near_at by assumption. unfold near_at. cbn [x_ x_next y_ y_next].
+      rewrite !value_at, !nth_error_spec, HX.
+      destruct (Nat.ltb_spec p (length Y)), (Nat.ltb_spec (S p) (length Y)); try lia;
+        cbn [is_some eqb andb orb]; [reflexivity|].
+      assert (Hs : length Y = S p) by lia. rewrite Hs in HD.
+      set (D := write_row negate_ 0 X Y (S p)) in *.
       assert (Hd : nth p D 0 = place_at negate_ 0 X Y p) by (apply write_nth; lia).
-      change (fst (negate_ (nth p X 0) 0 (carry_at negate_ 0 X Y p))) with (place_at negate_ 0 X Y p).
+      change (fst (negate_ (nth p X 0) 0 (carry_at negate_ 0 X Y p)))
+        with (place_at negate_ 0 X Y p).
       rewrite <- Hd. apply andb_true_iff. split.
       + apply Nat.leb_le, top_le; [exact Hs|apply write_length|exact digits_Y|apply HD].
       + destruct (Nat.ltb_spec 0 (nth p D 0)); [reflexivity|]. cbn [orb]. apply Nat.ltb_lt.
@@ -297,9 +327,11 @@ Section Rules.
         assert (Hz : num (write_row negate_ 0 X Y p) = 0%N).
         { replace (write_row negate_ 0 X Y p) with (write_row minus_ 0 [] X p).
           - cbn [number] in E. lia.
-          - apply map_ext. intros k. unfold place_at. rewrite carry_negate. destruct k; reflexivity. }
+          - apply map_ext. intros k. unfold place_at. rewrite carry_negate.
+            destruct k; reflexivity. }
         unfold D in HD. rewrite write_snoc, num_snoc, Hz, <- Hd in HD. lia.
-    - unfold near_at. cbn [x_next]. rewrite nth_error_spec, HX. destruct (Nat.ltb_spec (S p) (length Y)); reflexivity.
+    - unfold near_at. cbn [x_next]. rewrite nth_error_spec, HX.
+      destruct (Nat.ltb_spec (S p) (length Y)); reflexivity.
   Qed.
 
     (** ** Products: a row is a multiple of the fixed number, of which only this is used *)
@@ -331,12 +363,17 @@ Section Rules.
     destruct HP as [[H0 HP]|[Ht HP]].
     - rewrite Hc by exact H0. unfold is_zero. rewrite !(fun k => num_zero X k H0).
       destruct HP as [HP|[HP HY]].
-      + rewrite <- HP. destruct (Nat.ltb_spec p (length X)), (Nat.ltb_spec (S p) (length X)), (p =? 0); cbn; try lia;
+      + rewrite <- HP. destruct (Nat.ltb_spec p (length X)), (Nat.ltb_spec (S p) (length X)),
+          (p =? 0); cbn; try lia;
           try reflexivity; discriminate (Hp eq_refl) || (specialize (Hp eq_refl); lia).
-      + rewrite HP in *. destruct (Nat.ltb_spec p (length X)), (Nat.ltb_spec (S p) (length X)), (Nat.ltb_spec p 1),
-          (Nat.ltb_spec (S p) 1), (Nat.eqb_spec p 0); try lia; try subst p; rewrite ?HY; reflexivity.
-    - destruct (Nat.ltb_spec p (length X)), (Nat.ltb_spec (S p) (length X)), (Nat.ltb_spec p (length Y)),
-        (Nat.ltb_spec (S p) (length Y)), (Nat.eqb_spec p 0); cbn [is_some andb orb negb eqb at_most]; try lia; try reflexivity;
+      + rewrite HP in *. destruct (Nat.ltb_spec p (length X)), (Nat.ltb_spec (S p) (length X)),
+          (Nat.ltb_spec p 1),
+          (Nat.ltb_spec (S p) 1), (Nat.eqb_spec p 0); try lia; try subst p; rewrite ?HY;
+            reflexivity.
+    - destruct (Nat.ltb_spec p (length X)), (Nat.ltb_spec (S p) (length X)),
+        (Nat.ltb_spec p (length Y)),
+        (Nat.ltb_spec (S p) (length Y)), (Nat.eqb_spec p 0);
+          cbn [is_some andb orb negb eqb at_most]; try lia; try reflexivity;
         rewrite ?orb_true_r; try reflexivity.
       all: replace (length X - 1) with p in Ht by lia.
       all: try (rewrite (proj2 (Nat.leb_le _ _)) by (apply top_le; auto; lia)).
@@ -361,21 +398,24 @@ Section Rules.
 
   Lemma carry_zero p : num X = 0%N -> carry_at plus_ 0 X Y p = 0.
   Proof.
-    intros H0. induction p as [|p IH]; [reflexivity|]. cbn [carry_at plus_ snd]. rewrite IH, num_zero by exact H0.
+    intros H0. induction p as [|p IH]; [reflexivity|]. cbn [carry_at plus_ snd].
+    rewrite IH, num_zero by exact H0.
     apply Nat.div_small. pose proof (nth_digit Y p digits_Y). lia.
   Qed.
 
   Lemma product_step_fits p : product_row -> p < sum_size ->
     fits (sum_rule STEP plus_ product_near true) 0 X Y sum_size PLUS p.
   Proof.
-    intros HP Hp. apply sum_fits; [|exact Hp]. intros k Hk. apply product_near_at; [exact HP|apply carry_zero].
+    intros HP Hp. apply sum_fits; [|exact Hp]. intros k Hk.
+    apply product_near_at; [exact HP|apply carry_zero].
   Qed.
 
   (** ** Quotients: rows are one digit longer than the fixed number *)
 
   Hypothesis nonzero : num Y <> 0%N.
 
-  Lemma longer_near_at p : length X = S (length Y) -> p <= length Y -> longer_near (near_at X Y p) = true.
+  Lemma longer_near_at p : length X = S (length Y) -> p <= length Y -> longer_near (near_at X Y p)
+    = true.
   Proof. intros HX Hp. unfold longer_near, near_at. cbn [x_ x_next y_]. places; reflexivity. Qed.
 
   Lemma Y_top : (power (length Y - 1) <= num Y)%N.
@@ -393,9 +433,11 @@ Section Rules.
     assert (Ht : nth (length Y) X 0 = 0) by (rewrite (num_top X _ HX) in Hlt; nia).
     repeat split.
     - apply in_ten, Hc.
-    - unfold near_at at 1 2. cbn [y_ y_next]. rewrite natural_at, longer_near_at by (assumption || lia).
+    - unfold near_at at 1 2. cbn [y_ y_next].
+      rewrite natural_at, longer_near_at by (assumption || lia).
       unfold near_at, top, is_zero. cbn [x_ x_next y_ y_next andb]. rewrite !nth_error_spec.
-      destruct (Nat.ltb_spec p (length Y)), (Nat.ltb_spec (S p) (length Y)); cbn [is_some orb]; try lia; try reflexivity.
+      destruct (Nat.ltb_spec p (length Y)), (Nat.ltb_spec (S p) (length Y)); cbn [is_some orb];
+        try lia; try reflexivity.
       + assert (S p = length Y) as Ep by lia. rewrite Ep, Ht.
         destruct (Nat.ltb_spec (length Y) (length X)), (Nat.ltb_spec p (length X)); try lia.
         cbn [value_of Nat.eqb andb negb orb at_most]. apply Nat.leb_le.
@@ -411,17 +453,23 @@ Section Rules.
   Lemma quotient_step_fits p : length X = S (length Y) -> (num X < 10 * num Y)%N ->
     p < S (length Y) -> fits quotient_step 0 X Y (S (length Y)) minus_sign p.
   Proof.
-    intros HX Hlt Hp. assert (Hm : most = S (length Y)) by (unfold most, longer; lia). rewrite <- Hm in Hp |- *.
+    intros HX Hlt Hp. assert (Hm : most = S (length Y)) by (unfold most, longer; lia).
+    rewrite <- Hm in Hp |- *.
     apply minus_fits; [|exact Hp]. intros k Hk. rewrite longer_near_at by lia.
     unfold near_at, top. cbn [x_ x_next y_ y_next]. rewrite !nth_error_spec.
-    destruct (Nat.ltb_spec k (length Y)), (Nat.ltb_spec (S k) (length Y)); cbn [is_some orb negb andb]; try lia; try reflexivity.
-    assert (S k = length Y) as Ek by lia. rewrite Ek. destruct (Nat.ltb_spec (length Y) (length X)); [|lia].
-    cbn [at_most]. apply Nat.leb_le. rewrite (num_top X _ HX), (num_top Y k (eq_sym Ek)), <- Ek, power_S in Hlt.
+    destruct (Nat.ltb_spec k (length Y)), (Nat.ltb_spec (S k) (length Y));
+      cbn [is_some orb negb andb]; try lia; try reflexivity.
+    assert (S k = length Y) as Ek by lia. rewrite Ek.
+    destruct (Nat.ltb_spec (length Y) (length X)); [|lia].
+    cbn [at_most]. apply Nat.leb_le. rewrite (num_top X _ HX), (num_top Y k (eq_sym Ek)), <- Ek,
+      power_S in Hlt.
     pose proof (num_firstn_below Y k digits_Y). rewrite Ek in Hlt.
-    destruct (Nat.le_gt_cases (nth (length Y) X 0) (nth k Y 0)) as [|Hgt]; [assumption|exfalso]. nia.
+    destruct (Nat.le_gt_cases (nth (length Y) X 0) (nth k Y 0)) as [|Hgt]; [assumption|exfalso].
+    nia.
   Qed.
 
-  Lemma quotient_repair_fits p : length X = S (length Y) -> (power (S (length Y)) <= num X + num Y)%N ->
+  Lemma quotient_repair_fits p : length X = S (length Y) ->
+    (power (S (length Y)) <= num X + num Y)%N ->
     p < S (length Y) -> fits quotient_repair 0 X Y (S (length Y)) PLUS p.
   Proof.
     intros HX Hle Hp. unfold fits, quotient_repair. cbn [step carries possible goes_on ends].
@@ -448,12 +496,16 @@ Section Rules.
     - apply in_01, carry_plus; auto.
     - rewrite fixed_near_at, longer_near_at by (assumption || lia).
       unfold near_at, top. cbn [x_ x_next y_ y_next andb]. rewrite !value_at, !nth_error_spec.
-      destruct (Nat.ltb_spec p (length Y)), (Nat.ltb_spec (S p) (length Y)); cbn [is_some orb]; try lia; try reflexivity.
-      + assert (S p = length Y) as Ep by lia. rewrite Ep, Ht. destruct (Nat.ltb_spec (length Y) (length X)); [|lia].
+      destruct (Nat.ltb_spec p (length Y)), (Nat.ltb_spec (S p) (length Y)); cbn [is_some orb];
+        try lia; try reflexivity.
+      + assert (S p = length Y) as Ep by lia. rewrite Ep, Ht.
+        destruct (Nat.ltb_spec (length Y) (length X)); [|lia].
         apply Nat.leb_le. rewrite <- Ep in Hin. cbn [carry_at plus_ snd] in Hin.
-        destruct (Nat.le_gt_cases 10 (nth p X 0 + nth p Y 0 + carry_at plus_ 0 X Y p)) as [|Hgt]; [assumption|].
+        destruct (Nat.le_gt_cases 10 (nth p X 0 + nth p Y 0 + carry_at plus_ 0 X Y p)) as [|Hgt];
+          [assumption|].
         rewrite Nat.div_small in Hin by exact Hgt. lia.
-      + assert (p = length Y) as -> by lia. rewrite Ht, (beyond Y) by lia. destruct (Nat.ltb_spec (length Y) (length X)); [|lia].
+      + assert (p = length Y) as -> by lia. rewrite Ht, (beyond Y) by lia.
+        destruct (Nat.ltb_spec (length Y) (length X)); [|lia].
         apply Nat.leb_le. lia.
     - unfold near_at. cbn [x_next]. places; reflexivity.
   Qed.

@@ -99,14 +99,18 @@ Proof.
     rewrite IH; [reflexivity|]. intros Hin. apply H. right. exact Hin.
 Qed.
 
-Lemma combine_places tags place l : combine l (map snd (digit_cells tags place l)) = digit_cells tags place l.
-Proof. revert place; induction l as [|t l IH]; intros place; [reflexivity|]. cbn. f_equal. apply IH. Qed.
+Lemma combine_places tags place l : combine l (map snd (digit_cells tags place l))
+  = digit_cells tags place l.
+Proof. revert place; induction l as [|t l IH]; intros place; [reflexivity|]. cbn. f_equal.
+apply IH. Qed.
 
 Lemma length_places tags place l : length (map snd (digit_cells tags place l)) = length l.
-Proof. revert place; induction l as [|t l IH]; intros place; [reflexivity|]. cbn. f_equal. apply IH. Qed.
+Proof. revert place; induction l as [|t l IH]; intros place; [reflexivity|]. cbn. f_equal.
+apply IH. Qed.
 
 Lemma counted_snoc i l t :
-  counted_cells i (l ++ [t]) = counted_cells i l ++ [(t, [None; None; Some (i + Z.of_nat (length l))%Z])].
+  counted_cells i (l ++ [t]) = counted_cells i l
+    ++ [(t, [None; None; Some (i + Z.of_nat (length l))%Z])].
 Proof.
   revert i; induction l as [|x l IH]; intros i; cbn [app counted_cells length].
   - rewrite Z.add_0_r. reflexivity.
@@ -118,7 +122,8 @@ Lemma combine_from_top l : Permutation (combine l (from_top l)) (counted_cells 1
 Proof.
   induction l as [|t l IH]; [constructor|]. unfold from_top. cbn [length seq map combine rev].
   rewrite counted_snoc, rev_length. etransitivity; [|apply Permutation_cons_append].
-  replace (S (S (length l) - 1)) with (S (length l)) by lia. replace (1 + Z.of_nat (length l))%Z with (Z.of_nat (S (length l))) by lia.
+  replace (S (S (length l) - 1)) with (S (length l)) by lia.
+  replace (1 + Z.of_nat (length l))%Z with (Z.of_nat (S (length l))) by lia.
   constructor. rewrite <- IH. unfold from_top. rewrite <- seq_shift, map_map. reflexivity.
 Qed.
 
@@ -134,7 +139,8 @@ Definition row_0 (operation : token) (first : list token) : row :=
 
 Lemma combine_app {A B} (l l' : list A) (m m' : list B) :
   length l = length m -> combine (l ++ l') (m ++ m') = combine l m ++ combine l' m'.
-Proof. revert m; induction l as [|x l IH]; intros [|y m] H; cbn in *; try discriminate; f_equal; auto. Qed.
+Proof. revert m; induction l as [|x l IH]; intros [|y m] H; cbn in *; try discriminate; f_equal;
+  auto. Qed.
 
 Lemma length_from_top l : length (from_top l) = length l.
 Proof. unfold from_top. rewrite map_length, seq_length. reflexivity. Qed.
@@ -147,29 +153,39 @@ Lemma text_permutes operation first second rest :
     = (operation, []) :: cells ++ combine rest (row_ids 0 0 (-1) EQUALS rest)
     /\ last (calculation_text operation first second) END = EQUALS
     /\ exists cells', cells = cells' ++ [(EQUALS, sign_ids_ 0 0)] /\
-    Permutation cells (question_cells_ (fixed_of operation first second) (counted_of operation first second)
+    Permutation cells (question_cells_ (fixed_of operation first second) (counted_of operation
+      first second)
       ++ row_cells 0 0 false (row_0 operation first)).
 Proof.
   intros Hf Hs. unfold calculation_text. cbn [app longhand_ids].
   rewrite <- app_assoc. cbn [app]. rewrite split_at_sign by exact Hf.
   rewrite <- app_assoc. cbn [app]. rewrite split_at_sign by exact Hs.
-  set (i1 := if operation =? TIMES then _ else _). set (i2 := if operation =? TIMES then from_top _ else _).
+  set (i1 := if operation =? TIMES then _ else _).
+  set (i2 := if operation =? TIMES then from_top _ else _).
   assert (H1 : length first = length i1).
-  { unfold i1, place_ids. destruct (operation =? TIMES), (operation =? OVER); rewrite ?length_places, ?length_from_top; reflexivity. }
+  { unfold i1, place_ids.
+  destruct (operation =? TIMES), (operation =? OVER); rewrite ?length_places, ?length_from_top;
+    reflexivity. }
   assert (H2 : length second = length i2).
-  { unfold i2, place_ids. destruct (operation =? TIMES); rewrite ?length_places, ?length_from_top; reflexivity. }
+  { unfold i2, place_ids. destruct (operation =? TIMES); rewrite ?length_places, ?length_from_top;
+    reflexivity. }
   cbn [combine]. rewrite combine_app by exact H1. cbn [combine]. rewrite combine_app by exact H2.
-  cbn [combine]. exists ((combine first i1 ++ bare COMMA :: combine second i2) ++ [(EQUALS, sign_ids_ 0 0)]).
+  cbn [combine]. exists ((combine first i1 ++ bare COMMA :: combine second i2)
+    ++ [(EQUALS, sign_ids_ 0 0)]).
   split; [|split].
   - rewrite <- !app_assoc. reflexivity.
   - rewrite app_comm_cons, (app_comm_cons _ _ COMMA), app_assoc. apply last_last.
-  - eexists. split; [reflexivity|]. unfold question_cells_, row_cells, row_0, fixed_of, counted_of, i1, i2, place_ids.
+  - eexists. split; [reflexivity|]. unfold question_cells_, row_cells, row_0, fixed_of, counted_of,
+      i1, i2, place_ids.
     cbn [count digits_of sign_of option_list count_cell map app].
     destruct (operation =? TIMES); cbn [orb]; [|destruct (operation =? OVER); cbn [orb]];
-      rewrite !combine_places; cbn [digit_cells app rev counted_cells]; rewrite ?combine_from_top, ?app_nil_r, <- ?app_assoc; cbn [app].
+      rewrite !combine_places; cbn [digit_cells app rev counted_cells]; rewrite ?combine_from_top,
+        ?app_nil_r, <- ?app_assoc; cbn [app].
     + rewrite <- Permutation_middle. constructor. reflexivity.
-    + rewrite <- Permutation_middle. constructor. rewrite !app_assoc. apply Permutation_app_tail, Permutation_app_comm.
-    + rewrite <- Permutation_middle. constructor. rewrite !app_assoc. apply Permutation_app_tail, Permutation_app_comm.
+    + rewrite <- Permutation_middle. constructor. rewrite !app_assoc.
+      apply Permutation_app_tail, Permutation_app_comm.
+    + rewrite <- Permutation_middle. constructor. rewrite !app_assoc.
+      apply Permutation_app_tail, Permutation_app_comm.
 Qed.
 
 (** The cells of a row, and of one that has not ended. *)
@@ -178,7 +194,8 @@ Definition is_digit (t : token) : Prop := t < 10.
 Lemma digits_scanned i digit place before l rest : (0 <= place)%Z -> Forall is_digit l ->
   exists before',
   combine (l ++ rest) (row_ids i digit place before (l ++ rest))
-  = digit_cells [Some i] place l ++ combine rest (row_ids i digit (place + Z.of_nat (length l)) before' rest).
+  = digit_cells [Some i] place l
+    ++ combine rest (row_ids i digit (place + Z.of_nat (length l)) before' rest).
 Proof.
   intros Hp H. revert place before Hp; induction H as [|t l Ht _ IH]; intros place before Hp.
   - exists before. cbn [app digit_cells length]. rewrite Z.add_0_r. reflexivity.
@@ -188,7 +205,8 @@ Proof.
     do 4 f_equal. lia.
 Qed.
 
-Definition digit_after (digit : Z) (kind : Z) : Z := if (kind =? SHIFT)%Z then (digit + 1)%Z else digit.
+Definition digit_after (digit : Z) (kind : Z) : Z := if (kind =? SHIFT)%Z then (digit + 1)%Z
+  else digit.
 
 Lemma row_scanned i digit before c l s rest : Forall is_digit l -> 10 <= s ->
   let kind := kind_of before c in
@@ -201,8 +219,10 @@ Proof.
   intros Hl Hs. cbv zeta. cbn [row_ids]. rewrite Z.eqb_refl. unfold row_cells, count_cell.
   cbn [count digits_of sign_of option_list map app combine]. f_equal. unfold digit_after.
   destruct (digits_scanned (i + kind_of before c)
-    (if (kind_of before c =? SHIFT)%Z then (digit + 1)%Z else digit) 0 c l (s :: rest) ltac:(lia) Hl) as (b & ->).
-  rewrite <- app_assoc. cbn [app row_ids]. destruct (Z.eqb_spec (0 + Z.of_nat (length l)) (-1)); [lia|].
+    (if (kind_of before c =? SHIFT)%Z then (digit + 1)%Z else digit) 0 c l (s
+      :: rest) ltac:(lia) Hl) as (b & ->).
+  rewrite <- app_assoc. cbn [app row_ids].
+  destruct (Z.eqb_spec (0 + Z.of_nat (length l)) (-1)); [lia|].
   destruct (Nat.ltb_spec s 10); [lia|]. reflexivity.
 Qed.
 
@@ -214,7 +234,8 @@ Lemma part_scanned i digit before c l : Forall is_digit l ->
 Proof.
   intros Hl. cbv zeta. cbn [row_ids]. rewrite Z.eqb_refl. cbn [combine]. f_equal.
   destruct (digits_scanned (i + kind_of before c)
-    (if (kind_of before c =? SHIFT)%Z then (digit + 1)%Z else digit) 0 c l [] ltac:(lia) Hl) as (b & E).
+    (if (kind_of before c =? SHIFT)%Z then (digit + 1)%Z else digit) 0 c l [] ltac:(lia) Hl)
+      as (b & E).
   rewrite app_nil_r in E. rewrite E. cbn. apply app_nil_r.
 Qed.
 
@@ -238,7 +259,8 @@ Lemma show_shift ws d q t k : show ws (shift d q) (t, shift d k) = show ws q (t,
 Proof.
   unfold show, levels. cbn [fst snd]. rewrite !map_map. f_equal. apply map_ext. intros i.
   rewrite !nth_shift. destruct (nth i ws (0, 0)%Z) as [a b].
-  destruct (nth i q None), (nth i k None); try reflexivity. unfold bias_row. cbn [option_map]. do 2 f_equal. lia.
+  destruct (nth i q None), (nth i k None); try reflexivity. unfold bias_row. cbn [option_map].
+  do 2 f_equal. lia.
 Qed.
 
 Lemma visible_shift ws d q k : visible ws (shift d q) (shift d k) = visible ws q k.
@@ -262,14 +284,17 @@ Proof.
     rewrite !map_app. cbn [map]. rewrite one. f_equal.
     induction middle as [|[v k] m IH]; [reflexivity|]. cbn [map filter].
     change (snd (shift_cell d (v, k))) with (shift d k). cbn [snd].
-    rewrite visible_shift. destruct (visible ws q k); [|exact IH]. cbn [map]. rewrite one. f_equal. exact IH.
+    rewrite visible_shift. destruct (visible ws q k); [|exact IH]. cbn [map]. rewrite one. f_equal.
+    exact IH.
 Qed.
 
 Lemma glimpse_permutes ws first middle middle' q :
-  Permutation middle middle' -> Permutation (glimpse ws first middle q) (glimpse ws first middle' q).
+  Permutation middle middle' ->
+    Permutation (glimpse ws first middle q) (glimpse ws first middle' q).
 Proof.
   intros H. unfold glimpse. apply Permutation_map. constructor. apply Permutation_app_tail.
-  induction H; cbn [filter]; try (destruct (visible _ _ _)); try (destruct (visible _ _ _)); auto using perm_nil, perm_skip, perm_swap.
+  induction H; cbn [filter]; try (destruct (visible _ _ _)); try (destruct (visible _ _ _));
+    auto using perm_nil, perm_skip, perm_swap.
   eapply perm_trans; eassumption.
 Qed.
 
@@ -286,7 +311,8 @@ Qed.
 Lemma hidden_counted p i q j : (forall d, q = Some d -> (j < d \/ d + 1 < j)%Z) ->
   visible windows_ [Some p; Some i; q] [None; None; Some j] = false.
 Proof.
-  intros H. unfold visible, levels, windows_. cbn [length seq map nth inside existsb forallb orb andb].
+  intros H. unfold visible, levels, windows_.
+  cbn [length seq map nth inside existsb forallb orb andb].
   destruct q as [d|]; [|reflexivity]. specialize (H d eq_refl).
   replace ((d - 0 <=? j) && (j <=? d + 1))%Z with false by lia. reflexivity.
 Qed.
@@ -294,9 +320,11 @@ Qed.
 (** The tokens that are visible to a digit, to a count and to a sign; ids are less those of the
     query. Each number has digits x at the place of the query, and x' at the next one: those of the
     row before, of the fixed number (y), and of the counted number. *)
-Definition digit_view (operation : token) (kind : Z) (x x' y y' : option token) (q : token) : list key :=
+Definition digit_view (operation : token) (kind : Z) (x x' y y' : option token) (q : token) : list
+  key :=
   glimpse windows_ (operation, [])
-    (cell_at [] 0 y ++ cell_at [] 1 y' ++ cell_at [Some (- kind)%Z] 0 x ++ cell_at [Some (- kind)%Z] 1 x')
+    (cell_at [] 0 y ++ cell_at [] 1 y' ++ cell_at [Some (- kind)%Z] 0 x
+      ++ cell_at [Some (- kind)%Z] 1 x')
     (q, [Some 0%Z; Some 0%Z]).
 
 (** The count of the row before has the digit's id if that row is a shift. *)
@@ -307,7 +335,8 @@ Definition count_view (operation : token) (kind : Z) (x y before : option token)
     (cell_at [] 0 y ++ counted_at 0 z ++ counted_at 1 z'
      ++ count_cell (- kind) (digit_before kind) shifted before ++ cell_at [Some (- kind)%Z] 0 x)
     (q, count_ids 0 0 (kind =? SHIFT)%Z).
-Definition sign_view (operation : token) (kind : Z) (before : option token) (shifted : bool) (sign : token)
+Definition sign_view (operation : token) (kind : Z) (before : option token) (shifted : bool)
+  (sign : token)
     (count : option token) (z z' : option token) (q : token) : list key :=
   glimpse windows_ (operation, [])
     (counted_at 0 z ++ counted_at 1 z' ++ count_cell (- kind) (digit_before kind) shifted before
@@ -341,10 +370,12 @@ Section See.
 
   Lemma see_places p q tags l : (-2 <= p)%Z ->
     filter (sees_ (Some p :: q)) (digit_cells tags 0 l)
-    = filter (sees_ (Some p :: q)) (cell_at tags p (if (p <? 0)%Z then None else nth_error l (Z.to_nat p))
+    = filter (sees_ (Some p :: q)) (cell_at tags p (if (p <? 0)%Z then None
+      else nth_error l (Z.to_nat p))
         ++ cell_at tags (p + 1) (if (p <? -1)%Z then None else nth_error l (Z.to_nat (p + 1)))).
   Proof.
-    clear. intros Hp. unfold sees_ at 1, windows_. rewrite visible_digits, !Z.sub_0_r by reflexivity.
+    clear. intros Hp. unfold sees_ at 1, windows_.
+    rewrite visible_digits, !Z.sub_0_r by reflexivity.
     do 3 f_equal. destruct (Z.ltb_spec (p + 1) 0), (Z.ltb_spec p (-1)); lia || reflexivity.
   Qed.
 
@@ -354,21 +385,25 @@ Section See.
         | None => []
         | Some d =>
           counted_at d (if (d <? j)%Z then None else nth_error l (Z.to_nat (d - j)))
-          ++ counted_at (d + 1) (if (d + 1 <? j)%Z then None else nth_error l (Z.to_nat (d + 1 - j)))
+          ++ counted_at (d + 1) (if (d + 1 <? j)%Z then None
+            else nth_error l (Z.to_nat (d + 1 - j)))
         end.
   Proof.
     clear. revert j; induction l as [|t l IH]; intros j; cbn [counted_cells filter].
     - destruct q as [d|]; [|reflexivity].
       destruct (d <? j)%Z, (d + 1 <? j)%Z, (Z.to_nat (d - j)), (Z.to_nat (d + 1 - j)); reflexivity.
-    - rewrite IH. unfold sees_ at 1. cbn [snd]. destruct q as [d|]; [|rewrite hidden_counted by discriminate; reflexivity].
+    - rewrite IH. unfold sees_ at 1. cbn [snd].
+      destruct q as [d|]; [|rewrite hidden_counted by discriminate; reflexivity].
       assert (H : (j < d \/ j = d \/ j = d + 1 \/ d + 1 < j)%Z) by lia.
       destruct H as [H|[H|[H|H]]];
         try (rewrite hidden_counted by (intros e E; injection E as <-; lia)); try subst j;
         repeat match goal with |- context [(?a <? ?b)%Z] => destruct (Z.ltb_spec a b); try lia end.
       + replace (Z.to_nat (d - j)) with (S (Z.to_nat (d - (j + 1)))) by lia.
         replace (Z.to_nat (d + 1 - j)) with (S (Z.to_nat (d + 1 - (j + 1)))) by lia. reflexivity.
-      + replace (Z.to_nat (d - d)) with 0 by lia. replace (Z.to_nat (d + 1 - (d + 1))) with 0 by lia.
-        replace (Z.to_nat (d + 1 - d)) with 1 by lia. cbn [counted_at option_list map app filter nth_error].
+      + replace (Z.to_nat (d - d)) with 0 by lia.
+        replace (Z.to_nat (d + 1 - (d + 1))) with 0 by lia.
+        replace (Z.to_nat (d + 1 - d)) with 1 by lia.
+        cbn [counted_at option_list map app filter nth_error].
         unfold sees_. cbn [snd]. destruct (visible _ _ _); reflexivity.
       + replace (Z.to_nat (d + 1 - (d + 1))) with 0 by lia.
         cbn [counted_at option_list map app filter nth_error].
@@ -386,9 +421,11 @@ Section See.
   Proof. cbn [filter]. unfold sees_. cbn [bare snd]. rewrite visible_without_ids. reflexivity. Qed.
 
   Lemma hidden_below p q j k t : (j < p)%Z -> filter (sees_ (Some p :: q)) [(t, Some j :: k)] = [].
-  Proof. clear. intros H. cbn [filter]. unfold sees_, windows_. cbn [snd]. rewrite visible_level_1 by lia. reflexivity. Qed.
+  Proof. clear. intros H. cbn [filter]. unfold sees_, windows_. cbn [snd].
+  rewrite visible_level_1 by lia. reflexivity. Qed.
 
-  Lemma hidden_count p q r d s c : (-1 < p)%Z -> filter (sees_ (Some p :: q)) (count_cell r d s c) = [].
+  Lemma hidden_count p q r d s c : (-1 < p)%Z -> filter (sees_ (Some p :: q)) (count_cell r d s c)
+    = [].
   Proof. intros H. destruct c as [c|]; [|reflexivity]. apply hidden_below, H. Qed.
 
   Lemma shift_place a d tags j t :
@@ -422,15 +459,18 @@ Section See.
     replace (shift_cell [p; i'] (q, [Some 0%Z; Some 0%Z])) with (q, [Some p; Some i'])
       by (unfold shift_cell; cbn; rewrite !Z.add_0_r; reflexivity).
     apply glimpse_sees. cbn [snd].
-    rewrite !map_app, !shift_place. cbn [shift option_map]. replace (i' + - kind)%Z with i by (unfold i'; lia).
+    rewrite !map_app, !shift_place. cbn [shift option_map].
+    replace (i' + - kind)%Z with i by (unfold i'; lia).
     rewrite Z.add_0_r.
     match goal with |- context [?x :: digit_cells ?t 0 l] =>
       change (x :: digit_cells t 0 l) with ([x] ++ digit_cells t 0 l) end.
     sees. rewrite sees_nothing, (see_hidden (Some p) []). rewrite !see_places by lia.
     rewrite no_counted.
-    rewrite hidden_count by lia. unfold sign_ids_, count_ids. rewrite !hidden_below by lia. cbn [app].
+    rewrite hidden_count by lia. unfold sign_ids_, count_ids. rewrite !hidden_below by lia.
+    cbn [app].
     replace (p <? 0)%Z with false by lia. replace (p <? -1)%Z with false by lia.
-    replace (Z.to_nat p) with (length l) by lia. replace (Z.to_nat (p + 1)) with (S (length l)) by lia.
+    replace (Z.to_nat p) with (length l) by lia.
+    replace (Z.to_nat (p + 1)) with (S (length l)) by lia.
     rewrite !(fun n => proj2 (nth_error_None l n)) by lia. cbn [cell_at app filter].
     rewrite !filter_app, !app_nil_r, <- !app_assoc. reflexivity.
   Qed.
@@ -454,18 +494,23 @@ Section See.
 
   Lemma sees_count q :
     glimpse windows_ (operation, []) middle (q, count_ids i' digit' (kind =? SHIFT)%Z)
-    = count_view operation kind (nth_error (digits_of b) 0) (nth_error fixed 0) (count b) shifted z z' q.
+    = count_view operation kind (nth_error (digits_of b) 0) (nth_error fixed 0) (count b) shifted z
+      z' q.
   Proof.
-    unfold count_view. rewrite <- (glimpse_shift windows_ [0%Z; i'; digit'] _ _ (q, count_ids 0 0 (kind =? SHIFT)%Z)).
+    unfold count_view. rewrite <- (glimpse_shift windows_ [0%Z; i'; digit'] _ _ (q,
+      count_ids 0 0 (kind =? SHIFT)%Z)).
     replace (shift_cell [0%Z; i'; digit'] (q, count_ids 0 0 (kind =? SHIFT)%Z))
       with (q, count_ids i' digit' (kind =? SHIFT)%Z)
-      by (unfold shift_cell, count_ids; cbn; destruct (kind =? SHIFT)%Z; cbn; rewrite !Z.add_0_r; reflexivity).
+      by (unfold shift_cell, count_ids; cbn; destruct (kind =? SHIFT)%Z; cbn; rewrite !Z.add_0_r;
+        reflexivity).
     apply glimpse_sees. cbn [snd].
     rewrite !map_app, !shift_place, !shift_counted, !shift_count. cbn [shift option_map].
     replace (i' + - kind)%Z with i by (unfold i'; lia). rewrite !Z.add_0_r, same_digit.
-    sees. unfold count_ids, sign_ids_. rewrite sees_nothing, (see_hidden (Some (-1)%Z) [_]), see_present
+    sees. unfold count_ids, sign_ids_.
+    rewrite sees_nothing, (see_hidden (Some (-1)%Z) [_]), see_present
       by (destruct (kind =? SHIFT)%Z; auto).
-    rewrite !see_places, hidden_below by lia. change (-1 + 1)%Z with 0%Z. cbn [cell_at app Z.ltb Z.compare Z.to_nat Pos.compare Pos.compare_cont].
+    rewrite !see_places, hidden_below by lia. change (-1 + 1)%Z with 0%Z.
+    cbn [cell_at app Z.ltb Z.compare Z.to_nat Pos.compare Pos.compare_cont].
     rewrite !filter_app, !app_nil_r, <- !app_assoc. reflexivity.
   Qed.
 
@@ -483,19 +528,23 @@ Section See.
     replace (i' + - kind)%Z with i by (unfold i'; lia). rewrite !Z.add_0_r, same_digit.
     match goal with |- context [?x :: digit_cells ?t 0 l] =>
       change (x :: digit_cells t 0 l) with ([x] ++ digit_cells t 0 l) end.
-    sees. unfold sign_ids_. rewrite sees_nothing, (see_hidden (Some (-2)%Z) [_]), see_present by auto.
+    sees. unfold sign_ids_.
+    rewrite sees_nothing, (see_hidden (Some (-2)%Z) [_]), see_present by auto.
     rewrite !see_places by lia.
-    cbn [cell_at app Z.ltb Z.compare Pos.compare Pos.compare_cont CompOpp count_cell option_list map].
+    cbn [cell_at app Z.ltb Z.compare Pos.compare Pos.compare_cont CompOpp count_cell option_list
+      map].
     rewrite !filter_app, !app_nil_r, <- !app_assoc. reflexivity.
   Qed.
 
   (** The sign [=]. *)
   Lemma sees_equals :
-    glimpse windows_ (operation, []) (question_cells_ fixed counted ++ digit_cells [Some 0%Z] 0 (digits_of b))
+    glimpse windows_ (operation, []) (question_cells_ fixed counted
+      ++ digit_cells [Some 0%Z] 0 (digits_of b))
       (EQUALS, sign_ids_ 0 0)
     = glimpse windows_ (operation, []) (counted_at 1 (nth_error counted 0)) (EQUALS, sign_ids_ 0 0).
   Proof.
-    clear. apply glimpse_sees. cbn [snd]. unfold sign_ids_, question_cells_. rewrite !filter_app, sees_nothing.
+    clear. apply glimpse_sees. cbn [snd]. unfold sign_ids_, question_cells_.
+    rewrite !filter_app, sees_nothing.
     rewrite !see_places, see_counted by lia. cbn. rewrite app_nil_r. reflexivity.
   Qed.
 End See.

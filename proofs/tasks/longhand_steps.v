@@ -10,17 +10,20 @@ Section Steps.
   Variables (operation : token) (fixed counted : list token) (contexts : list context).
 
   (** A row after the row before, [b]: the contexts of its count, its digits and its sign, which the
-      token [next] follows. The digits [z] and [z'] of the counted number are the present and the next one. *)
+      token [next] follows.
+      The digits [z] and [z'] of the counted number are the present and the next one. *)
   Record good_row (kind : Z) (b : row) (shifted : bool) (c : token) (l : list token) (s : token)
       (z z' : option token) (next : token) : Prop := {
     good_digit_tokens : Forall is_digit (c :: l);
     good_sign_token : s = PLUS \/ s = MINUS;
-    good_count : In (c, count_view operation kind (nth_error (digits_of b) 0) (nth_error fixed 0) (count b)
+    good_count : In (c, count_view operation kind (nth_error (digits_of b) 0) (nth_error fixed 0)
+      (count b)
       shifted z z' c, nth 0 (l ++ [s]) END) contexts;
     good_digits : forall p q, nth_error l p = Some q ->
       In (q, digit_view operation kind (nth_error (digits_of b) p) (nth_error (digits_of b) (S p))
         (nth_error fixed p) (nth_error fixed (S p)) q, nth (S p) (l ++ [s]) END) contexts;
-    good_sign : In (s, sign_view operation kind (count b) shifted (sign_of b) (Some c) z z' s, next) contexts }.
+    good_sign : In (s, sign_view operation kind (count b) shifted (sign_of b) (Some c) z z' s,
+      next) contexts }.
 
   (** A shift goes on to the next digit. *)
   Definition present (kind : Z) (z : option token) (rest : list token) : option token :=
@@ -32,11 +35,13 @@ Section Steps.
   Inductive chain : row -> bool -> option token -> list token -> list row -> Prop :=
   | chain_end b shifted z rest : chain b shifted z rest []
   | chain_row b shifted z rest c l s rows kind : kind = kind_of (sign_of b) c ->
-      good_row kind b shifted c l s (present kind z rest) (hd_error (following kind rest)) (hd END (response rows)) ->
+      good_row kind b shifted c l s (present kind z rest) (hd_error (following kind rest))
+        (hd END (response rows)) ->
       chain (Row (Some c) l s) (kind =? SHIFT)%Z (present kind z rest) (following kind rest) rows ->
       chain b shifted z rest (Row (Some c) l s :: rows).
 
-  Lemma chain_no_end b shifted z rest rows : chain b shifted z rest rows -> ~ In END (response rows).
+  Lemma chain_no_end b shifted z rest rows : chain b shifted z rest rows ->
+    ~ In END (response rows).
   Proof.
     induction 1 as [|b shifted z rest c l s rows kind Hkind G C IH]; [cbn; tauto|].
     destruct G as [Hl Hs _ _ _]. rewrite Forall_forall in Hl. unfold is_digit in Hl.
@@ -51,7 +56,8 @@ Section Steps.
   Proof.
     intros H. unfold row_cells. rewrite !Forall_app. repeat split.
     - destruct (count b); repeat constructor. exact H.
-    - generalize 0%Z. induction (digits_of b) as [|t l IH]; intros p; constructor; [exact H|apply IH].
+    - generalize 0%Z. induction (digits_of b) as [|t l IH]; intros p; constructor;
+        [exact H|apply IH].
     - repeat constructor. exact H.
   Qed.
 
@@ -93,7 +99,8 @@ Section Steps.
       else nth_error counted (Z.to_nat (digit_after d kind - 1))) by apply Hd'.
     assert (Hz2 : hd_error rest1 = if (digit_after d kind <? 0)%Z then None
       else nth_error counted (Z.to_nat (digit_after d kind))).
-    { destruct Hd' as (H0 & _ & ->). rewrite hd_skipn. destruct (Z.ltb_spec (digit_after d kind) 0); [lia|reflexivity]. }
+    { destruct Hd' as (H0 & _ & ->). rewrite hd_skipn.
+    destruct (Z.ltb_spec (digit_after d kind) 0); [lia|reflexivity]. }
     rewrite Hz1, Hz2 in Gc, Gs.
     set (r := Row (Some c) l s) in *.
     change (response (r :: rows)) with (row_text r ++ response rows) in *.
@@ -108,28 +115,36 @@ Section Steps.
     set (current := fun l => (c, count_ids (i + kind) (digit_after d kind) (kind =? SHIFT)%Z)
       :: digit_cells [Some (i + kind)%Z] 0 l).
     destruct (Nat.le_gt_cases k (S (S (length l)))) as [Hin|Hout].
-    - destruct (Nat.eq_dec k (S (S (length l)))) as [Hk'|Hne]; [|destruct (Nat.eq_dec k 1) as [->|Hne']].
+    - destruct (Nat.eq_dec k (S (S (length l)))) as [Hk'|Hne]; [|destruct (Nat.eq_dec k 1)
+        as [->|Hne']].
       + (* the sign *)
-        rewrite firstn_app, firstn_all2, Hk', Hlen, Nat.sub_diag by lia. cbn [firstn]. rewrite app_nil_r.
+        rewrite firstn_app, firstn_all2, Hk', Hlen, Nat.sub_diag by lia. cbn [firstn].
+        rewrite app_nil_r.
         rewrite app_nth2, Hlen, Nat.sub_diag by lia.
-        replace (nth 0 (response rows) END) with (hd END (response rows)) by (destruct (response rows); reflexivity).
+        replace (nth 0 (response rows) END) with (hd END (response rows))
+          by (destruct (response rows); reflexivity).
         change (row_text r) with (c :: l ++ s :: []).
         rewrite row_scanned by assumption. rewrite <- Hkind. cbn [combine].
         exists ((Q ++ hidden ++ R) ++ current l), (s, sign_ids_ (i + kind) (digit_after d kind)).
         split; [|split].
-        * etransitivity; [apply assoc|]. rewrite <- (app_assoc (Q ++ hidden ++ R) (current l)). apply f_equal.
+        * etransitivity; [apply assoc|]. rewrite <- (app_assoc (Q ++ hidden ++ R) (current l)).
+          apply f_equal.
           unfold row_cells, current.
-          cbn [count digits_of sign_of count_cell option_list map combine app]. rewrite app_nil_r. reflexivity.
+          cbn [count digits_of sign_of count_cell option_list map combine app]. rewrite app_nil_r.
+          reflexivity.
         * cbn [fst]. rewrite app_comm_cons, last_last. reflexivity.
-        * unfold covered_step. cbn [fst]. unfold Q, R, current. rewrite sees_sign by assumption. exact Gs.
+        * unfold covered_step. cbn [fst]. unfold Q, R, current. rewrite sees_sign by assumption.
+          exact Gs.
       + (* the count *)
         rewrite text_is. cbn [firstn].
-        rewrite (part_scanned i d (sign_of b) c [] (Forall_nil _)). rewrite <- Hkind. cbn [digit_cells].
+        rewrite (part_scanned i d (sign_of b) c [] (Forall_nil _)). rewrite <- Hkind.
+        cbn [digit_cells].
         exists (Q ++ hidden ++ R), (c, count_ids (i + kind) (digit_after d kind) (kind =? SHIFT)%Z).
         split; [|split; [reflexivity|]].
         * apply assoc.
         * unfold covered_step. cbn [fst]. unfold Q, R. rewrite sees_count by assumption.
-          replace (nth 1 (c :: l ++ s :: response rows) END) with (nth 0 (l ++ [s]) END); [exact Gc|].
+          replace (nth 1 (c :: l ++ s :: response rows) END) with (nth 0 (l ++ [s]) END);
+            [exact Gc|].
           cbn [nth]. destruct l; reflexivity.
       + (* a digit *)
         destruct k as [|[|p]]; try lia. rewrite text_is. cbn [firstn].
@@ -141,20 +156,25 @@ Section Steps.
           with (firstn (S p) (l ++ s :: response rows)).
         rewrite Hf.
         assert (Hp : Forall is_digit (firstn p l ++ [q])).
-        { rewrite <- (firstn_snoc _ _ _ Hq). rewrite <- (firstn_skipn (S p) l) in Hl. apply Forall_app in Hl. apply Hl. }
+        { rewrite <- (firstn_snoc _ _ _ Hq). rewrite <- (firstn_skipn (S p) l) in Hl.
+        apply Forall_app in Hl. apply Hl. }
         rewrite (part_scanned i d (sign_of b) c _ Hp). rewrite <- Hkind.
         rewrite digit_cells_snoc, Z.add_0_l.
-        exists ((Q ++ hidden ++ R) ++ current (firstn p l)), (q, [Some (Z.of_nat (length (firstn p l))); Some (i + kind)%Z]).
+        exists ((Q ++ hidden ++ R) ++ current (firstn p l)),
+          (q, [Some (Z.of_nat (length (firstn p l))); Some (i + kind)%Z]).
         split; [|split].
-        * etransitivity; [apply assoc|]. rewrite <- (app_assoc (Q ++ hidden ++ R) (current _)). reflexivity.
+        * etransitivity; [apply assoc|]. rewrite <- (app_assoc (Q ++ hidden ++ R) (current _)).
+          reflexivity.
         * cbn [fst]. rewrite app_comm_cons, last_last. reflexivity.
         * unfold covered_step. cbn [fst]. unfold Q, R, current. rewrite sees_digit by assumption.
           rewrite firstn_length_le by lia.
-          replace (nth (S (S p)) (c :: l ++ s :: response rows) END) with (nth (S p) (l ++ [s]) END); [exact (Gd _ _ Hq)|].
+          replace (nth (S (S p)) (c :: l ++ s :: response rows) END)
+            with (nth (S p) (l ++ [s]) END); [exact (Gd _ _ Hq)|].
           cbn [nth]. change (l ++ s :: response rows) with (l ++ [s] ++ response rows).
           rewrite app_assoc, (app_nth1 (l ++ [s])); [reflexivity|]. rewrite app_length. cbn. lia.
     - (* a later row *)
-      destruct (IH (hidden ++ R) (i + kind)%Z (digit_after d kind) (k - S (S (length l)))) as (front & q & E & Hq & Hin).
+      destruct (IH (hidden ++ R) (i + kind)%Z (digit_after d kind) (k - S (S (length l))))
+        as (front & q & E & Hq & Hin).
       + apply Forall_app. split; [|apply older_row; lia].
         eapply Forall_impl; [|exact Hold]. intros [t [|? [|[j|] ?]]]; cbn; try tauto. lia.
       + exact Hd'.
@@ -162,12 +182,15 @@ Section Steps.
       + exists front, q. rewrite firstn_app, firstn_all2, Hlen by lia.
         set (text := firstn (k - S (S (length l))) (response rows)) in *.
         replace (row_text r ++ text) with (c :: l ++ s :: text)
-          by (unfold row_text, r; cbn [count digits_of sign_of option_list app]; rewrite <- app_assoc; reflexivity).
+          by (unfold row_text, r; cbn [count digits_of sign_of option_list app];
+            rewrite <- app_assoc; reflexivity).
         rewrite row_scanned by assumption. rewrite <- Hkind. split; [|split].
         * rewrite <- E, <- !app_assoc. reflexivity.
         * rewrite Hq. destruct (exists_last (l := text)) as (t' & x & ->).
-          { intros E'. apply (f_equal (@length _)) in E'. unfold text in E'. rewrite firstn_length in E'. cbn in E'. lia. }
-          rewrite last_last, (app_comm_cons _ _ s), (app_assoc l), app_comm_cons, last_last. reflexivity.
+          { intros E'. apply (f_equal (@length _)) in E'. unfold text in E'.
+          rewrite firstn_length in E'. cbn in E'. lia. }
+          rewrite last_last, (app_comm_cons _ _ s), (app_assoc l), app_comm_cons, last_last.
+          reflexivity.
         * rewrite app_nth2, Hlen by lia. exact Hin.
   Qed.
 End Steps.
@@ -177,7 +200,8 @@ Theorem rows_covered operation first second contexts rows k :
   let fixed := fixed_of operation first second in
   let counted := counted_of operation first second in
   ~ In COMMA first -> ~ In EQUALS second ->
-  In (EQUALS, glimpse windows_ (operation, []) (counted_at 1 (nth_error counted 0)) (EQUALS, sign_ids_ 0 0),
+  In (EQUALS, glimpse windows_ (operation, []) (counted_at 1 (nth_error counted 0)) (EQUALS,
+    sign_ids_ 0 0),
     hd END (response rows)) contexts ->
   chain operation fixed contexts (row_0 operation first) false None counted rows ->
   k <= length (response rows) ->
@@ -188,12 +212,15 @@ Proof.
   cbv zeta. intros Hf Hs Heq Hc Hk.
   destruct (text_permutes operation first second (firstn k (response rows)) Hf Hs)
     as (cells & -> & Hlast & cells' & Hcells & Hperm).
-  set (Q := question_cells_ (fixed_of operation first second) (counted_of operation first second)) in *.
+  set (Q := question_cells_ (fixed_of operation first second) (counted_of operation first second))
+    in *.
   destruct k as [|k].
   - cbn [firstn combine]. rewrite !app_nil_r, Hlast, Hcells, seen_glimpse.
-    eexists. split; [replace (nth 0 (response rows) END) with (hd END (response rows)); [exact Heq|]|].
+    eexists. split; [replace (nth 0 (response rows) END) with (hd END (response rows));
+      [exact Heq|]|].
     + destruct (response rows); reflexivity.
-    + rewrite <- (sees_equals operation (fixed_of operation first second) _ (row_0 operation first)).
+    + rewrite <- (sees_equals operation (fixed_of operation first second) _
+        (row_0 operation first)).
       apply glimpse_permutes. symmetry. rewrite Hcells in Hperm. fold Q.
       unfold row_cells in Hperm. cbn [row_0 count count_cell option_list map app sign_of] in Hperm.
       rewrite app_assoc in Hperm. apply Permutation_app_inv_r in Hperm. exact Hperm.
@@ -205,13 +232,18 @@ Proof.
     + fold Q in E. cbn [app] in E. cbn [row_0 sign_of] in E.
       set (text := firstn (S k) (response rows)) in *.
       assert (Hne : text <> []).
-      { intros E'. apply (f_equal (@length _)) in E'. unfold text in E'. rewrite firstn_length in E'. cbn [length] in E'. lia. }
+      { intros E'. apply (f_equal (@length _)) in E'. unfold text in E'.
+      rewrite firstn_length in E'. cbn [length] in E'. lia. }
       destruct (exists_last (l := combine text (row_ids 0 0 (-1) EQUALS text))) as (X & x & EX).
       { destruct text as [|t text']; [congruence|]. cbn. discriminate. }
       change (sign_of (row_0 operation first)) with EQUALS in E.
       rewrite EX in *. rewrite !app_assoc in E. apply app_inj_tail in E. destruct E as [<- <-].
-      exists (glimpse windows_ (operation, []) ((Q ++ row_cells 0 0 false (row_0 operation first)) ++ X) x). split.
-      * replace (last (calculation_text operation first second ++ text) END) with (fst x); [exact Hin|].
-        rewrite Hq. destruct (exists_last Hne) as (t' & y & ->). rewrite app_assoc, !last_last. reflexivity.
-      * rewrite app_assoc, seen_glimpse. apply glimpse_permutes, Permutation_app_tail. symmetry. exact Hperm.
+      exists (glimpse windows_ (operation, []) ((Q ++ row_cells 0 0 false (row_0 operation first))
+        ++ X) x). split.
+      * replace (last (calculation_text operation first second ++ text) END) with (fst x);
+          [exact Hin|].
+        rewrite Hq. destruct (exists_last Hne) as (t' & y & ->). rewrite app_assoc, !last_last.
+        reflexivity.
+      * rewrite app_assoc, seen_glimpse. apply glimpse_permutes, Permutation_app_tail. symmetry.
+        exact Hperm.
 Qed.
