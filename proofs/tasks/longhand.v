@@ -372,7 +372,7 @@ Proof.
     assert (Hs : 1 <= length X) by apply HP.
     destruct (IH (S n) (add_row X Y)) as [C E]; auto using add_digits, product_row_add, lowest_sum;
       [lia|rewrite add_number by assumption; lia|].
-    rule Product (sum_rule STEP plus_ product_near true) 0 X Y.
+    rule Product (sum_rule STEP plus_ true product_near) 0 X Y.
     + intros p Hp. apply product_step_fits; assumption.
     + apply in_or_app. left. nine (S n). rewrite Nat.sub_succ, Nat.sub_0_r.
       apply in_step_counts; auto. apply Nat.eqb_eq. exact Hlow.

@@ -213,7 +213,7 @@ Section Rules.
   Lemma sum_fits k possible_ :
     (forall p, p < sum_size -> possible_ (p =? 0) (near_at X Y p) (carry_at plus_ 0 X Y p)
       = true) ->
-    forall p, p < sum_size -> fits (sum_rule k plus_ possible_ true) 0 X Y sum_size PLUS p.
+    forall p, p < sum_size -> fits (sum_rule k plus_ true possible_) 0 X Y sum_size PLUS p.
   Proof.
     intros Hpos p Hp. specialize (Hpos p Hp). unfold fits, sum_rule.
     cbn [step carries possible goes_on ends].
@@ -244,7 +244,7 @@ Section Rules.
 
   Lemma minus_fits k possible_ :
     (forall p, p < most -> possible_ (p =? 0) (near_at X Y p) (carry_at minus_ 0 X Y p) = true) ->
-    forall p, p < most -> fits (sum_rule k minus_ possible_ false) 0 X Y most minus_sign p.
+    forall p, p < most -> fits (sum_rule k minus_ false possible_) 0 X Y most minus_sign p.
   Proof.
     intros Hpos p Hp. specialize (Hpos p Hp). unfold fits, sum_rule.
     cbn [step carries possible goes_on ends].
@@ -404,7 +404,7 @@ Section Rules.
   Qed.
 
   Lemma product_step_fits p : product_row -> p < sum_size ->
-    fits (sum_rule STEP plus_ product_near true) 0 X Y sum_size PLUS p.
+    fits (sum_rule STEP plus_ true product_near) 0 X Y sum_size PLUS p.
   Proof.
     intros HP Hp. apply sum_fits; [|exact Hp]. intros k Hk.
     apply product_near_at; [exact HP|apply carry_zero].
