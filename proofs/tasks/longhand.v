@@ -123,7 +123,7 @@ Ltac rule o r first X Y :=
   | |- kind _ = _ => reflexivity
   | |- digits_of _ = _ => try reflexivity
   | |- all_digits _ => first [assumption|apply Forall_nil]
-  | |- _ < _ => first [lia|apply sum_size_1; assumption|unfold longer; lia]
+  | |- _ < _ => first [lia|unfold sum_size, longer; lia]
   | |- _ \/ _ => first [left; reflexivity|rewrite minus_sign_is; destruct (_ =? _); auto]
   | |- chain _ _ _ _ _ _ _ _ => first [assumption|apply chain_end|idtac]
   | |- _ => idtac
@@ -201,7 +201,7 @@ Lemma sum_chain A B : plain A -> plain B ->
 Proof.
   intros HA HB. destruct (HA) as [dA sA _], (HB) as [dB sB _].
   rule Sum (natural_rule plus_ true) 0 A B.
-  - apply sum_fits; [assumption..|]. intros p _. apply natural_at, HA.
+  - intros p Hp. apply sum_fits; [assumption..|]. apply natural_at, HA.
   - apply in_step_counts; auto.
   - right. left. reflexivity.
 Qed.
@@ -230,15 +230,15 @@ Lemma repaired A B : plain A -> plain B -> minus_sign A B = MINUS ->
 Proof.
   intros HA HB Hs. destruct (HA) as [dA _ _], (HB) as [dB _ _].
   pose proof (subtract_number A B dA dB) as E. rewrite Hs in E. cbn [Nat.eqb MINUS] in E.
-  assert (dr : all_digits (subtract_row A B)) by (apply minus_digits; assumption).
+  assert (dr : all_digits (subtract_row A B)) by apply minus_digits.
   pose proof (num_below _ dr) as Hw. unfold subtract_row at 2 in Hw. rewrite write_length in Hw.
   assert (H : (num A < num B)%N) by lia. pose proof (plain_shorter A B HA HB H).
   assert (Hl : longer A B = length B) by (unfold longer; lia). rewrite Hl in *.
-  assert (lr : length (subtract_row A B) = length B)
-    by (unfold subtract_row; rewrite write_length; exact Hl).
-  destruct (negate_number (subtract_row A B) B dr (length B) lr) as [En Hc].
-  pose proof (num_below B dB). split; [reflexivity|]. split; [|exact H].
-  destruct (carry_at negate_ 0 (subtract_row A B) B (length B)) as [|[|c]]; lia.
+  split; [reflexivity|]. split; [|exact H]. rewrite negate_is.
+  destruct (minus_number [] (subtract_row A B) (length B) (Forall_nil _) dr) as [En Hc].
+  rewrite firstn_nil, firstn_all2 in En by (unfold subtract_row; rewrite write_length; lia).
+  pose proof (num_below B dB). cbn [number] in En.
+  destruct (carry_at minus_ 0 [] (subtract_row A B) (length B)) as [|[|c]]; lia.
 Qed.
 
 Lemma difference_chain A B : plain A -> plain B ->
@@ -246,12 +246,12 @@ Lemma difference_chain A B : plain A -> plain B ->
 Proof.
   intros HA HB. destruct (HA) as [dA sA _], (HB) as [dB sB _].
   rule Difference (natural_rule minus_ false) 0 A B.
-  - apply minus_fits; [assumption..|]. intros p _. apply natural_at, HA.
+  - intros p Hp. apply minus_fits; [assumption..|]. apply natural_at, HA.
   - apply in_or_app. left. apply in_step_counts; auto.
   - rewrite minus_sign_is. destruct (minus_sign A B =? MINUS); cbn; auto.
   - destruct (Nat.eqb_spec (minus_sign A B) MINUS) as [Hs|_]; [|constructor].
     destruct (repaired A B HA HB Hs) as (Hl & HD & Hlt). rewrite Hs, Hl.
-    assert (dr : all_digits (subtract_row A B)) by (apply minus_digits; assumption).
+    assert (dr : all_digits (subtract_row A B)) by apply minus_digits.
     assert (lr : length (subtract_row A B) = length B)
       by (unfold subtract_row; rewrite write_length; exact Hl).
     rule Difference negate_rule 0 (subtract_row A B) B.
@@ -268,13 +268,15 @@ Proof.
   intros HX HY. unfold add_row. pose proof (plus_number 0 X Y (sum_size X Y)) as E.
   rewrite !(firstn_all2 (n := sum_size X Y)) in E by (unfold sum_size, longer; lia).
   assert (carry_at plus_ 0 X Y (sum_size X Y) = 0) as Hc; [|rewrite Hc in E; lia].
-  unfold sum_size. set (m := longer X Y). pose proof (carry_plus 0 X Y m ltac:(lia) HX HY).
-  destruct (carry_at plus_ 0 X Y m) as [|[|c]] eqn:Ec; [rewrite Nat.add_0_r; exact Ec| |lia].
-  rewrite Nat.add_1_r. cbn [carry_at]. rewrite Ec, !beyond by (unfold m, longer; lia). reflexivity.
+  unfold sum_size. pose proof (carry_plus 0 X Y (longer X Y) ltac:(lia) HX HY).
+  destruct (carry_at plus_ 0 X Y (longer X Y)) as [|[|c]] eqn:Ec; [| |lia].
+  - rewrite Nat.add_0_r. exact Ec.
+  - rewrite Nat.add_1_r. cbn [carry_at].
+    destruct (beyond_both X Y (longer X Y) (le_n _)) as (_ & -> & ->). rewrite Ec. reflexivity.
 Qed.
 
-Lemma add_digits X Y : all_digits X -> all_digits Y -> all_digits (add_row X Y).
-Proof. intros HX HY. apply plus_digits; auto. Qed.
+Lemma add_digits X Y : all_digits (add_row X Y).
+Proof. apply plus_digits. Qed.
 
 (** A row after a step. *)
 Lemma product_row_add X Y : all_digits X -> plain Y -> product_row X Y ->
@@ -294,7 +296,7 @@ Proof.
   - right. split; [|lia]. intros Ht.
     assert (Hsmall : (num (add_row X Y) < power (length (add_row X Y) - 1))%N).
     { rewrite (num_top _ (length (add_row X Y) - 1)) by lia. rewrite Ht.
-      pose proof (num_firstn_below _ (length (add_row X Y) - 1) (add_digits X Y HX dY)). lia. }
+      pose proof (num_firstn_below _ (length (add_row X Y) - 1) (add_digits X Y)). lia. }
     rewrite L in Hsmall. pose proof (plus_number 0 X Y (length X)) as EX.
     rewrite !firstn_all2 in EX by lia.
     destruct (carry_at plus_ 0 X Y (length X)) as [|[|c]]; [| |lia].
@@ -307,15 +309,6 @@ Proof.
 Qed.
 
 (** A row after a shift. *)
-Lemma move_number d X Y size :
-  num (write_row move_ d X Y (S size)) = (N.of_nat d + 10 * num (firstn size X))%N.
-Proof.
-  induction size as [|k IH]; [cbn [write_row map seq number firstn place_at carry_at move_ fst];
-    lia|].
-  rewrite write_snoc, num_snoc, IH, num_firstn, write_length, power_S.
-  unfold place_at, move_ at 1. cbn [fst carry_at move_ snd]. lia.
-Qed.
-
 Lemma shift_number X Y : num (write_row move_ 0 X Y (shift_size X Y)) = (10 * num X)%N.
 Proof.
   destruct X as [|x X].
@@ -455,7 +448,7 @@ Proof.
   - rewrite write_nth by lia. reflexivity.
   - exact (shift_number [] A).
   - rule Product (first_rule false) 0 (@nil nat) A.
-    + intros p Hp. apply (first_fits A HA false); [lia|auto|exact Hp].
+    + intros p Hp. apply (first_fits A false 0); auto; lia.
     + apply in_or_app. right. ten (nth 0 A 0). apply in_or_app. left.
       rewrite (nth_error_0 A) by exact sA. apply (in_shift_counts Product); auto.
     + rewrite E. refine (eq_ind _ (fun keys => In (PLUS, keys, _) _)
@@ -480,7 +473,7 @@ Section Quotient.
     else (num X' + num Y = num X)%N.
   Proof.
     intros dX lX Hlt. cbv zeta. destruct (plain_Y) as [dY sY tY].
-    assert (dX' : all_digits (subtract_row X Y)) by (apply minus_digits; assumption).
+    assert (dX' : all_digits (subtract_row X Y)) by apply minus_digits.
     assert (Hl : longer X Y = size) by (unfold longer, size in *; lia).
     assert (lX' : length (subtract_row X Y) = size)
       by (unfold subtract_row; rewrite write_length; exact Hl).
@@ -619,7 +612,7 @@ Section Quotient.
     - apply write_length.
     - rewrite quotient_move by (cbn; auto; lia). cbn [number]. lia.
     - rule Quotient (first_rule true) d (@nil nat) Y.
-      + intros p Hp. apply (first_fits Y plain_Y true); [exact Hd|discriminate|exact Hp].
+      + intros p Hp. apply (first_fits Y true d); auto; discriminate.
       + apply in_or_app. right. ten (nth 0 Y 0). apply in_or_app. left.
         rewrite (nth_error_0 Y) by exact sY. apply (in_shift_counts Quotient); auto.
       + rewrite E, (sign_view_shift _ _ _ _ PLUS).

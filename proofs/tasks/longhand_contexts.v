@@ -166,7 +166,8 @@ Definition step_counts (o : operation) (effect : effect) (kind : Z) (before : op
     (shifted : bool) (q : token) (fits : nat -> nat -> bool) : list context :=
   flat_map (fun x => flat_map (fun y =>
     let due := fst (effect x y 0) in
-    if fits x y then [count_context o kind (Some x) (Some y) before shifted None None q due] else [])
+    if fits x y then [count_context o kind (Some x) (Some y) before shifted None None q due]
+      else [])
   ten) ten.
 Definition any (_ _ : nat) : bool := true.
 

@@ -36,7 +36,7 @@ Proof.
   intros HY. induction times as [|times IH]; intros n X d HX.
   - exists X. rewrite Nat.add_0_r. repeat split; [exact HX|lia].
   - cbn [add_times]. rewrite last_next.
-    destruct (IH (S n) (add_row X Y) d (add_digits X Y HX HY)) as (X' & HX' & E & ->).
+    destruct (IH (S n) (add_row X Y) d (add_digits X Y)) as (X' & HX' & E & ->).
     exists X'. rewrite Nat.add_succ_comm. repeat split; [exact HX'|].
     rewrite E, add_number by assumption. lia.
 Qed.
