@@ -28,13 +28,16 @@ Definition count_ids (row digit : Z) (shifts : bool) : ids :=
   [Some (-1)%Z; Some row; if shifts then Some digit else None].
 Definition sign_ids_ (row digit : Z) : ids := [Some (-2)%Z; Some row; Some digit].
 
+(** A shift goes on to the next digit. *)
+Definition digit_after (digit kind : Z) : Z := (if kind =? SHIFT then digit + 1 else digit)%Z.
+
 Fixpoint row_ids (row digit place : Z) (before : token) (text : list token) : list ids :=
   match text with
   | [] => []
   | t :: rest =>
     if (place =? -1)%Z then
       let kind := kind_of before t in
-      let digit' := if (kind =? SHIFT)%Z then (digit + 1)%Z else digit in
+      let digit' := digit_after digit kind in
       count_ids (row + kind) digit' (kind =? SHIFT)%Z :: row_ids (row + kind) digit' 0 t rest
     else if t <? 10 then [Some place; Some row] :: row_ids row digit (place + 1) t rest
     else sign_ids_ row digit :: row_ids row digit (-1) t rest
@@ -99,14 +102,13 @@ Proof.
     rewrite IH; [reflexivity|]. intros Hin. apply H. right. exact Hin.
 Qed.
 
-Lemma combine_places tags place l : combine l (map snd (digit_cells tags place l))
-  = digit_cells tags place l.
-Proof. revert place; induction l as [|t l IH]; intros place; [reflexivity|]. cbn. f_equal.
-apply IH. Qed.
-
-Lemma length_places tags place l : length (map snd (digit_cells tags place l)) = length l.
-Proof. revert place; induction l as [|t l IH]; intros place; [reflexivity|]. cbn. f_equal.
-apply IH. Qed.
+Lemma place_cells tags place l : combine l (map snd (digit_cells tags place l))
+  = digit_cells tags place l
+  /\ length l = length (map snd (digit_cells tags place l)).
+Proof.
+  revert place; induction l as [|t l IH]; intros place; [split; reflexivity|].
+  destruct (IH (place + 1)%Z) as [E L]. cbn. rewrite E, <- L. split; reflexivity.
+Qed.
 
 Lemma counted_snoc i l t :
   counted_cells i (l ++ [t]) = counted_cells i l
@@ -139,53 +141,42 @@ Definition row_0 (operation : token) (first : list token) : row :=
 
 Lemma combine_app {A B} (l l' : list A) (m m' : list B) :
   length l = length m -> combine (l ++ l') (m ++ m') = combine l m ++ combine l' m'.
-Proof. revert m; induction l as [|x l IH]; intros [|y m] H; cbn in *; try discriminate; f_equal;
-  auto. Qed.
-
-Lemma length_from_top l : length (from_top l) = length l.
-Proof. unfold from_top. rewrite map_length, seq_length. reflexivity. Qed.
-
-Lemma text_permutes operation first second rest :
-  ~ In COMMA first -> ~ In EQUALS second ->
-  exists cells,
-    combine (calculation_text operation first second ++ rest)
-      (longhand_ids (calculation_text operation first second ++ rest))
-    = (operation, []) :: cells ++ combine rest (row_ids 0 0 (-1) EQUALS rest)
-    /\ last (calculation_text operation first second) END = EQUALS
-    /\ exists cells', cells = cells' ++ [(EQUALS, sign_ids_ 0 0)] /\
-    Permutation cells (question_cells_ (fixed_of operation first second) (counted_of operation
-      first second)
-      ++ row_cells 0 0 false (row_0 operation first)).
 Proof.
-  intros Hf Hs. unfold calculation_text. cbn [app longhand_ids].
+  revert m; induction l as [|x l IH]; intros [|y m] H; cbn in *; try discriminate; f_equal; auto.
+Qed.
+
+(** The cells of a text: those of the question but its sign [=], in another order; this sign; and
+    those of the rows. *)
+Lemma text_cells_ operation first second rest : ~ In COMMA first -> ~ In EQUALS second ->
+  let text := calculation_text operation first second ++ rest in
+  exists cells,
+    combine text (longhand_ids text)
+    = (operation, []) :: (cells ++ [(EQUALS, sign_ids_ 0 0)])
+      ++ combine rest (row_ids 0 0 (-1) EQUALS rest)
+    /\ Permutation cells
+      (question_cells_ (fixed_of operation first second) (counted_of operation first second)
+       ++ digit_cells [Some 0%Z] 0 (digits_of (row_0 operation first))).
+Proof.
+  intros Hf Hs. unfold calculation_text. cbv zeta. cbn [app longhand_ids].
   rewrite <- app_assoc. cbn [app]. rewrite split_at_sign by exact Hf.
-  rewrite <- app_assoc. cbn [app]. rewrite split_at_sign by exact Hs.
+  rewrite <- app_assoc. cbn [app]. rewrite split_at_sign by exact Hs. cbn [combine].
+  assert (top : forall l, length l = length (from_top l))
+    by (intros l; unfold from_top; rewrite map_length, seq_length; reflexivity).
+  pose proof (fun tags l => proj1 (place_cells tags 0 l)) as E.
+  pose proof (fun tags l => proj2 (place_cells tags 0 l)) as L.
   set (i1 := if operation =? TIMES then _ else _).
   set (i2 := if operation =? TIMES then from_top _ else _).
-  assert (H1 : length first = length i1).
-  { unfold i1, place_ids.
-  destruct (operation =? TIMES), (operation =? OVER); rewrite ?length_places, ?length_from_top;
-    reflexivity. }
-  assert (H2 : length second = length i2).
-  { unfold i2, place_ids. destruct (operation =? TIMES); rewrite ?length_places, ?length_from_top;
-    reflexivity. }
-  cbn [combine]. rewrite combine_app by exact H1. cbn [combine]. rewrite combine_app by exact H2.
-  cbn [combine]. exists ((combine first i1 ++ bare COMMA :: combine second i2)
-    ++ [(EQUALS, sign_ids_ 0 0)]).
-  split; [|split].
-  - rewrite <- !app_assoc. reflexivity.
-  - rewrite app_comm_cons, (app_comm_cons _ _ COMMA), app_assoc. apply last_last.
-  - eexists. split; [reflexivity|]. unfold question_cells_, row_cells, row_0, fixed_of, counted_of,
-      i1, i2, place_ids.
-    cbn [count digits_of sign_of option_list count_cell map app].
+  exists (combine first i1 ++ bare COMMA :: combine second i2). split.
+  - rewrite combine_app by (unfold i1, place_ids; destruct (operation =? TIMES),
+      (operation =? OVER); auto).
+    cbn [combine]. rewrite combine_app by (unfold i2, place_ids; destruct (operation =? TIMES);
+      auto).
+    rewrite <- !app_assoc. reflexivity.
+  - unfold i1, i2, place_ids, question_cells_, row_0, fixed_of, counted_of. cbn [digits_of].
     destruct (operation =? TIMES); cbn [orb]; [|destruct (operation =? OVER); cbn [orb]];
-      rewrite !combine_places; cbn [digit_cells app rev counted_cells]; rewrite ?combine_from_top,
-        ?app_nil_r, <- ?app_assoc; cbn [app].
-    + rewrite <- Permutation_middle. constructor. reflexivity.
-    + rewrite <- Permutation_middle. constructor. rewrite !app_assoc.
-      apply Permutation_app_tail, Permutation_app_comm.
-    + rewrite <- Permutation_middle. constructor. rewrite !app_assoc.
-      apply Permutation_app_tail, Permutation_app_comm.
+      rewrite ?E, ?combine_from_top; cbn [app rev digit_cells counted_cells];
+      rewrite ?app_nil_r, <- Permutation_middle; constructor;
+      [reflexivity|apply Permutation_app_comm..].
 Qed.
 
 (** The cells of a row, and of one that has not ended. *)
@@ -205,9 +196,6 @@ Proof.
     do 4 f_equal. lia.
 Qed.
 
-Definition digit_after (digit : Z) (kind : Z) : Z := if (kind =? SHIFT)%Z then (digit + 1)%Z
-  else digit.
-
 Lemma row_scanned i digit before c l s rest : Forall is_digit l -> 10 <= s ->
   let kind := kind_of before c in
   let digit' := digit_after digit kind in
@@ -217,10 +205,9 @@ Lemma row_scanned i digit before c l s rest : Forall is_digit l -> 10 <= s ->
     ++ combine rest (row_ids (i + kind) digit' (-1) s rest).
 Proof.
   intros Hl Hs. cbv zeta. cbn [row_ids]. rewrite Z.eqb_refl. unfold row_cells, count_cell.
-  cbn [count digits_of sign_of option_list map app combine]. f_equal. unfold digit_after.
-  destruct (digits_scanned (i + kind_of before c)
-    (if (kind_of before c =? SHIFT)%Z then (digit + 1)%Z else digit) 0 c l (s
-      :: rest) ltac:(lia) Hl) as (b & ->).
+  cbn [count digits_of sign_of option_list map app combine]. f_equal.
+  destruct (digits_scanned (i + kind_of before c) (digit_after digit (kind_of before c)) 0 c l
+    (s :: rest) ltac:(lia) Hl) as (b & ->).
   rewrite <- app_assoc. cbn [app row_ids].
   destruct (Z.eqb_spec (0 + Z.of_nat (length l)) (-1)); [lia|].
   destruct (Nat.ltb_spec s 10); [lia|]. reflexivity.
@@ -233,9 +220,8 @@ Lemma part_scanned i digit before c l : Forall is_digit l ->
   = (c, count_ids (i + kind) digit' (kind =? SHIFT)%Z) :: digit_cells [Some (i + kind)%Z] 0 l.
 Proof.
   intros Hl. cbv zeta. cbn [row_ids]. rewrite Z.eqb_refl. cbn [combine]. f_equal.
-  destruct (digits_scanned (i + kind_of before c)
-    (if (kind_of before c =? SHIFT)%Z then (digit + 1)%Z else digit) 0 c l [] ltac:(lia) Hl)
-      as (b & E).
+  destruct (digits_scanned (i + kind_of before c) (digit_after digit (kind_of before c)) 0 c l
+    [] ltac:(lia) Hl) as (b & E).
   rewrite app_nil_r in E. rewrite E. cbn. apply app_nil_r.
 Qed.
 
@@ -308,27 +294,18 @@ Proof.
   rewrite andb_false_iff. right. cbn [forallb]. apply andb_false_r.
 Qed.
 
-Lemma hidden_counted p i q j : (forall d, q = Some d -> (j < d \/ d + 1 < j)%Z) ->
-  visible windows_ [Some p; Some i; q] [None; None; Some j] = false.
-Proof.
-  intros H. unfold visible, levels, windows_.
-  cbn [length seq map nth inside existsb forallb orb andb].
-  destruct q as [d|]; [|reflexivity]. specialize (H d eq_refl).
-  replace ((d - 0 <=? j) && (j <=? d + 1))%Z with false by lia. reflexivity.
-Qed.
-
 (** The tokens that are visible to a digit, to a count and to a sign; ids are less those of the
     query. Each number has digits x at the place of the query, and x' at the next one: those of the
     row before, of the fixed number (y), and of the counted number. *)
-Definition digit_view (operation : token) (kind : Z) (x x' y y' : option token) (q : token) : list
-  key :=
+Definition digit_view (operation : token) (kind : Z) (x x' y y' : option token) (q : token)
+    : list key :=
   glimpse windows_ (operation, [])
     (cell_at [] 0 y ++ cell_at [] 1 y' ++ cell_at [Some (- kind)%Z] 0 x
       ++ cell_at [Some (- kind)%Z] 1 x')
     (q, [Some 0%Z; Some 0%Z]).
 
 (** The count of the row before has the digit's id if that row is a shift. *)
-Definition digit_before (kind : Z) : Z := if (kind =? SHIFT)%Z then (-1)%Z else 0%Z.
+Definition digit_before (kind : Z) : Z := (if kind =? SHIFT then -1 else 0)%Z.
 Definition count_view (operation : token) (kind : Z) (x y before : option token) (shifted : bool)
     (z z' : option token) (q : token) : list key :=
   glimpse windows_ (operation, [])
@@ -336,8 +313,7 @@ Definition count_view (operation : token) (kind : Z) (x y before : option token)
      ++ count_cell (- kind) (digit_before kind) shifted before ++ cell_at [Some (- kind)%Z] 0 x)
     (q, count_ids 0 0 (kind =? SHIFT)%Z).
 Definition sign_view (operation : token) (kind : Z) (before : option token) (shifted : bool)
-  (sign : token)
-    (count : option token) (z z' : option token) (q : token) : list key :=
+    (sign : token) (count z z' : option token) (q : token) : list key :=
   glimpse windows_ (operation, [])
     (counted_at 0 z ++ counted_at 1 z' ++ count_cell (- kind) (digit_before kind) shifted before
      ++ [(sign, sign_ids_ (- kind) (digit_before kind))] ++ count_cell 0 0 (kind =? SHIFT)%Z count)
@@ -350,6 +326,27 @@ Lemma glimpse_sees first middle middle' (q : cell) :
   glimpse windows_ first middle q = glimpse windows_ first middle' q.
 Proof. apply glimpse_filter. Qed.
 
+Lemma hidden_counted p i q j t : (forall d, q = Some d -> (j < d \/ d + 1 < j)%Z) ->
+  sees_ [Some p; Some i; q] (t, [None; None; Some j]) = false.
+Proof.
+  intros H. unfold sees_, visible, levels, windows_.
+  cbn [snd length seq map nth inside existsb forallb orb andb].
+  destruct q as [d|]; [|reflexivity]. specialize (H d eq_refl).
+  replace ((d - 0 <=? j) && (j <=? d + 1))%Z with false by lia. reflexivity.
+Qed.
+
+(** The element with an index, if there is one. *)
+Definition at_ {A} (l : list A) (i : Z) : option A :=
+  if (i <? 0)%Z then None else nth_error l (Z.to_nat i).
+
+Lemma at_cons {A} (x : A) l i : at_ (x :: l) i = if (i =? 0)%Z then Some x else at_ l (i - 1).
+Proof.
+  unfold at_. destruct (Z.eqb_spec i 0) as [->|Hi]; [reflexivity|].
+  destruct (Z.ltb_spec i 0), (Z.ltb_spec (i - 1) 0); try lia; [reflexivity|].
+  replace (Z.to_nat i) with (S (Z.to_nat (i - 1))) by lia. reflexivity.
+Qed.
+
+(** The row is this one or an earlier one. *)
 Definition older (i : Z) (c : cell) : Prop :=
   match snd c with _ :: Some j :: _ => (j <= i)%Z | _ => False end.
 
@@ -361,6 +358,7 @@ Section See.
   Let i' := (i + kind)%Z.
   Let digit' := digit_after digit kind.
   Let middle := question_cells_ fixed counted ++ hidden ++ row_cells i digit shifted b.
+
   Lemma see_hidden p q : filter (sees_ (p :: Some i' :: q)) hidden = [].
   Proof.
     induction old as [|[t k] l H Hl IH]; [reflexivity|]. cbn [filter]. unfold sees_ at 1. cbn [snd].
@@ -368,47 +366,33 @@ Section See.
     rewrite hidden_row by (unfold i'; lia). exact (IH Hl).
   Qed.
 
-  Lemma see_places p q tags l : (-2 <= p)%Z ->
+  Lemma see_places p q tags l :
     filter (sees_ (Some p :: q)) (digit_cells tags 0 l)
-    = filter (sees_ (Some p :: q)) (cell_at tags p (if (p <? 0)%Z then None
-      else nth_error l (Z.to_nat p))
-        ++ cell_at tags (p + 1) (if (p <? -1)%Z then None else nth_error l (Z.to_nat (p + 1)))).
-  Proof.
-    clear. intros Hp. unfold sees_ at 1, windows_.
-    rewrite visible_digits, !Z.sub_0_r by reflexivity.
-    do 3 f_equal. destruct (Z.ltb_spec (p + 1) 0), (Z.ltb_spec p (-1)); lia || reflexivity.
-  Qed.
+    = filter (sees_ (Some p :: q)) (cell_at tags p (at_ l p)
+      ++ cell_at tags (p + 1) (at_ l (p + 1))).
+  Proof. clear. unfold sees_ at 1, windows_. rewrite visible_digits, !Z.sub_0_r by reflexivity.
+  reflexivity. Qed.
 
   Lemma see_counted p r q j l : filter (sees_ [Some p; Some r; q]) (counted_cells j l)
     = filter (sees_ [Some p; Some r; q])
         match q with
+        | Some d => counted_at d (at_ l (d - j)) ++ counted_at (d + 1) (at_ l (d + 1 - j))
         | None => []
-        | Some d =>
-          counted_at d (if (d <? j)%Z then None else nth_error l (Z.to_nat (d - j)))
-          ++ counted_at (d + 1) (if (d + 1 <? j)%Z then None
-            else nth_error l (Z.to_nat (d + 1 - j)))
         end.
   Proof.
     clear. revert j; induction l as [|t l IH]; intros j; cbn [counted_cells filter].
-    - destruct q as [d|]; [|reflexivity].
-      destruct (d <? j)%Z, (d + 1 <? j)%Z, (Z.to_nat (d - j)), (Z.to_nat (d + 1 - j)); reflexivity.
-    - rewrite IH. unfold sees_ at 1. cbn [snd].
-      destruct q as [d|]; [|rewrite hidden_counted by discriminate; reflexivity].
-      assert (H : (j < d \/ j = d \/ j = d + 1 \/ d + 1 < j)%Z) by lia.
-      destruct H as [H|[H|[H|H]]];
-        try (rewrite hidden_counted by (intros e E; injection E as <-; lia)); try subst j;
-        repeat match goal with |- context [(?a <? ?b)%Z] => destruct (Z.ltb_spec a b); try lia end.
-      + replace (Z.to_nat (d - j)) with (S (Z.to_nat (d - (j + 1)))) by lia.
-        replace (Z.to_nat (d + 1 - j)) with (S (Z.to_nat (d + 1 - (j + 1)))) by lia. reflexivity.
-      + replace (Z.to_nat (d - d)) with 0 by lia.
-        replace (Z.to_nat (d + 1 - (d + 1))) with 0 by lia.
-        replace (Z.to_nat (d + 1 - d)) with 1 by lia.
-        cbn [counted_at option_list map app filter nth_error].
-        unfold sees_. cbn [snd]. destruct (visible _ _ _); reflexivity.
-      + replace (Z.to_nat (d + 1 - (d + 1))) with 0 by lia.
-        cbn [counted_at option_list map app filter nth_error].
-        unfold sees_. cbn [snd]. destruct (visible _ _ _); reflexivity.
-      + reflexivity.
+    - destruct q as [d|]; [|reflexivity]. unfold at_.
+      destruct (d - j <? 0)%Z, (d + 1 - j <? 0)%Z, (Z.to_nat (d - j)), (Z.to_nat (d + 1 - j));
+        reflexivity.
+    - rewrite IH. destruct q as [d|]; [|rewrite hidden_counted by discriminate; reflexivity].
+      rewrite !at_cons. replace (d - (j + 1))%Z with (d - j - 1)%Z by lia.
+      replace (d + 1 - (j + 1))%Z with (d + 1 - j - 1)%Z by lia.
+      destruct (Z.eqb_spec (d - j) 0), (Z.eqb_spec (d + 1 - j) 0); try lia.
+      + replace (d - j - 1)%Z with (-1)%Z by lia. replace j with d by lia. reflexivity.
+      + replace (d + 1 - j - 1)%Z with (-1)%Z by lia. replace (at_ l (d - j - 1)) with (@None token)
+          by (unfold at_; destruct (Z.ltb_spec (d - j - 1) 0); lia || reflexivity).
+        replace j with (d + 1)%Z by lia. reflexivity.
+      + rewrite hidden_counted by (intros e E; injection E as <-; lia). reflexivity.
   Qed.
 
   Lemma not_counted p r j t : filter (sees_ [Some p; Some r; None]) (counted_at j t) = [].
@@ -421,12 +405,10 @@ Section See.
   Proof. cbn [filter]. unfold sees_. cbn [bare snd]. rewrite visible_without_ids. reflexivity. Qed.
 
   Lemma hidden_below p q j k t : (j < p)%Z -> filter (sees_ (Some p :: q)) [(t, Some j :: k)] = [].
-  Proof. clear. intros H. cbn [filter]. unfold sees_, windows_. cbn [snd].
-  rewrite visible_level_1 by lia. reflexivity. Qed.
-
-  Lemma hidden_count p q r d s c : (-1 < p)%Z -> filter (sees_ (Some p :: q)) (count_cell r d s c)
-    = [].
-  Proof. intros H. destruct c as [c|]; [|reflexivity]. apply hidden_below, H. Qed.
+  Proof.
+    clear. intros H. cbn [filter]. unfold sees_, windows_. cbn [snd].
+    rewrite visible_level_1 by lia. reflexivity.
+  Qed.
 
   Lemma shift_place a d tags j t :
     map (shift_cell (a :: d)) (cell_at tags j t) = cell_at (shift d tags) (a + j) t.
@@ -464,13 +446,15 @@ Section See.
     rewrite Z.add_0_r.
     match goal with |- context [?x :: digit_cells ?t 0 l] =>
       change (x :: digit_cells t 0 l) with ([x] ++ digit_cells t 0 l) end.
-    sees. rewrite sees_nothing, (see_hidden (Some p) []). rewrite !see_places by lia.
-    rewrite no_counted.
-    rewrite hidden_count by lia. unfold sign_ids_, count_ids. rewrite !hidden_below by lia.
-    cbn [app].
-    replace (p <? 0)%Z with false by lia. replace (p <? -1)%Z with false by lia.
-    replace (Z.to_nat p) with (length l) by lia.
-    replace (Z.to_nat (p + 1)) with (S (length l)) by lia.
+    sees. rewrite sees_nothing, (see_hidden (Some p) []), !see_places, no_counted.
+    replace (filter (sees_ _) (count_cell i digit shifted (count b))) with (@nil cell)
+      by (destruct (count b); [symmetry; apply hidden_below; lia|reflexivity]).
+    unfold sign_ids_, count_ids. rewrite !hidden_below by lia.
+    assert (E : forall m : list token, at_ m p = nth_error m (length l)
+      /\ at_ m (p + 1) = nth_error m (S (length l))).
+    { intros m. unfold at_. destruct (Z.ltb_spec p 0), (Z.ltb_spec (p + 1) 0); try lia.
+      split; f_equal; lia. }
+    rewrite !(fun m => proj1 (E m)), !(fun m => proj2 (E m)).
     rewrite !(fun n => proj2 (nth_error_None l n)) by lia. cbn [cell_at app filter].
     rewrite !filter_app, !app_nil_r, <- !app_assoc. reflexivity.
   Qed.
@@ -479,26 +463,25 @@ Section See.
   Proof. unfold digit', digit_after, digit_before. destruct (kind =? SHIFT)%Z; lia. Qed.
 
   (** The counted digit with an id, and the next one. *)
-  Let z := if (digit' <? 1)%Z then None else nth_error counted (Z.to_nat (digit' - 1)).
-  Let z' := if (digit' <? 0)%Z then None else nth_error counted (Z.to_nat digit').
+  Let z := at_ counted (digit' - 1).
+  Let z' := at_ counted digit'.
 
   Lemma see_present p r (q : option Z) : q = Some digit' \/ q = None ->
     filter (sees_ [Some p; Some r; q]) (counted_cells 1 counted)
     = filter (sees_ [Some p; Some r; q]) (counted_at digit' z ++ counted_at (digit' + 1) z').
   Proof.
     rewrite see_counted. intros [-> | ->].
-    - unfold z, z'. replace (digit' + 1 - 1)%Z with digit' by lia.
-      destruct (Z.ltb_spec (digit' + 1) 1), (Z.ltb_spec digit' 0); lia || reflexivity.
+    - unfold z, z'. replace (digit' + 1 - 1)%Z with digit' by lia. reflexivity.
     - rewrite filter_app, !not_counted. reflexivity.
   Qed.
 
   Lemma sees_count q :
     glimpse windows_ (operation, []) middle (q, count_ids i' digit' (kind =? SHIFT)%Z)
-    = count_view operation kind (nth_error (digits_of b) 0) (nth_error fixed 0) (count b) shifted z
-      z' q.
+    = count_view operation kind (nth_error (digits_of b) 0) (nth_error fixed 0) (count b) shifted
+        z z' q.
   Proof.
-    unfold count_view. rewrite <- (glimpse_shift windows_ [0%Z; i'; digit'] _ _ (q,
-      count_ids 0 0 (kind =? SHIFT)%Z)).
+    unfold count_view.
+    rewrite <- (glimpse_shift windows_ [0%Z; i'; digit'] _ _ (q, count_ids 0 0 (kind =? SHIFT)%Z)).
     replace (shift_cell [0%Z; i'; digit'] (q, count_ids 0 0 (kind =? SHIFT)%Z))
       with (q, count_ids i' digit' (kind =? SHIFT)%Z)
       by (unfold shift_cell, count_ids; cbn; destruct (kind =? SHIFT)%Z; cbn; rewrite !Z.add_0_r;
@@ -509,8 +492,7 @@ Section See.
     sees. unfold count_ids, sign_ids_.
     rewrite sees_nothing, (see_hidden (Some (-1)%Z) [_]), see_present
       by (destruct (kind =? SHIFT)%Z; auto).
-    rewrite !see_places, hidden_below by lia. change (-1 + 1)%Z with 0%Z.
-    cbn [cell_at app Z.ltb Z.compare Z.to_nat Pos.compare Pos.compare_cont].
+    rewrite !see_places, hidden_below by lia. change (-1 + 1)%Z with 0%Z. cbn [cell_at app].
     rewrite !filter_app, !app_nil_r, <- !app_assoc. reflexivity.
   Qed.
 
@@ -530,21 +512,19 @@ Section See.
       change (x :: digit_cells t 0 l) with ([x] ++ digit_cells t 0 l) end.
     sees. unfold sign_ids_.
     rewrite sees_nothing, (see_hidden (Some (-2)%Z) [_]), see_present by auto.
-    rewrite !see_places by lia.
-    cbn [cell_at app Z.ltb Z.compare Pos.compare Pos.compare_cont CompOpp count_cell option_list
-      map].
+    rewrite !see_places. cbn [cell_at app count_cell option_list map].
     rewrite !filter_app, !app_nil_r, <- !app_assoc. reflexivity.
   Qed.
 
   (** The sign [=]. *)
   Lemma sees_equals :
-    glimpse windows_ (operation, []) (question_cells_ fixed counted
-      ++ digit_cells [Some 0%Z] 0 (digits_of b))
-      (EQUALS, sign_ids_ 0 0)
+    glimpse windows_ (operation, [])
+      (question_cells_ fixed counted ++ digit_cells [Some 0%Z] 0 (digits_of b)) (EQUALS,
+        sign_ids_ 0 0)
     = glimpse windows_ (operation, []) (counted_at 1 (nth_error counted 0)) (EQUALS, sign_ids_ 0 0).
   Proof.
     clear. apply glimpse_sees. cbn [snd]. unfold sign_ids_, question_cells_.
-    rewrite !filter_app, sees_nothing.
-    rewrite !see_places, see_counted by lia. cbn. rewrite app_nil_r. reflexivity.
+    rewrite !filter_app, sees_nothing, !see_places, see_counted. cbn. rewrite app_nil_r.
+    reflexivity.
   Qed.
 End See.
