@@ -481,8 +481,7 @@ Section Quotient.
     split; [exact Hl|]. split; [exact dX'|]. split; [exact lX'|].
     destruct (minus_sign X Y =? MINUS); [|lia]. pose proof (num_below _ dX') as Hw.
     rewrite lX' in Hw.
-    assert (dr : all_digits (write_row plus_ 0 (subtract_row X Y) Y size)) by (apply plus_digits;
-      auto).
+    assert (dr : all_digits (write_row plus_ 0 (subtract_row X Y) Y size)) by apply plus_digits.
     split; [lia|]. split; [lia|]. split; [exact dr|].
     pose proof (plus_number 0 (subtract_row X Y) Y size) as E'.
     rewrite !(firstn_all2 (n := size)) in E' by (unfold size in *; lia).
@@ -512,8 +511,8 @@ Section Quotient.
     (num X < N.of_nat (S times) * num Y)%N ->
     chain OVER Y (contexts_of Quotient) (Row (Some n) X PLUS) (n =? 0) (Some z) counted
       (subtract_times Y n times X more)
-    /\ hd END (response (subtract_times Y n times X more)) = if n <? 9 then S n
-      else next_or_end counted.
+    /\ hd END (response (subtract_times Y n times X more))
+       = if n <? 9 then S n else next_or_end counted.
   Proof.
     intros Hz Hcounted Hmore. destruct (plain_Y) as [dY sY tY].
     induction times as [|times IH]; intros n X Hn dX lX Hlt;
@@ -534,8 +533,7 @@ Section Quotient.
         (Some (S n)) (Some z) (hd_error counted) (minus_sign X Y), hd END (response rows))
         (sign_contexts Quotient) ->
       chain OVER Y (contexts_of Quotient) (Row (Some (S n)) (subtract_row X Y) (minus_sign X Y))
-        false
-        (Some z) counted rows ->
+        false (Some z) counted rows ->
       chain OVER Y (contexts_of Quotient) (Row (Some n) X PLUS) (n =? 0) (Some z) counted
         (Row (Some (S n)) (subtract_row X Y) (minus_sign X Y) :: rows)).
     { intros rows Hsign C. unfold subtract_row in *. rewrite Hl in *.
@@ -571,9 +569,8 @@ Section Quotient.
     - destruct before as [n|]; [|rewrite Hb]; left; reflexivity.
   Qed.
 
-  Lemma quotient_chain : forall counted X n z, all_digits counted -> all_digits X ->
-    length X = size ->
-    (num X < num Y)%N -> n < 10 ->
+  Lemma quotient_chain : forall counted X n z,
+    all_digits counted -> all_digits X -> length X = size -> (num X < num Y)%N -> n < 10 ->
     chain OVER Y (contexts_of Quotient) (Row (Some n) X PLUS) false z counted
       (quotient_rows Y counted X)
     /\ hd END (response (quotient_rows Y counted X)) = next_or_end counted.
@@ -594,10 +591,10 @@ Section Quotient.
   Qed.
 
   Lemma quotient_all A : plain A ->
-    chain OVER Y (contexts_of Quotient) (row_0 OVER A) false None (rev A) (quotient_rows Y (rev A)
-      [])
+    chain OVER Y (contexts_of Quotient) (row_0 OVER A) false None (rev A)
+      (quotient_rows Y (rev A) [])
     /\ In (equals_context Quotient (nth_error (rev A) 0)
-      (hd END (response (quotient_rows Y (rev A) []))))
+        (hd END (response (quotient_rows Y (rev A) []))))
          (contexts_of Quotient).
   Proof.
     intros HA. destruct (plain_Y) as [dY sY tY].
@@ -646,12 +643,13 @@ Proof.
   rewrite Forall_forall in H. apply H in Hin. lia.
 Qed.
 
+Definition question_of (c : calculation) : list token :=
+  calculation_text (sign_token (operation_of c))
+    (digits 10 (first_number c)) (digits 10 (second_number c)).
+
 Definition calculator : task.
 Proof.
-  refine (Task calculation
-    (fun c => calculation_text (sign_token (operation_of c))
-       (digits 10 (first_number c)) (digits 10 (second_number c)))
-    (fun c => response (rows_of c)) longhand_ids windows_
+  refine (Task calculation question_of (fun c => response (rows_of c)) longhand_ids windows_
     (flat_map contexts_of [Sum; Difference; Product; Quotient]) _ _).
   - intros c. destruct (rows_chain c) as [C _]. eapply chain_no_end, C.
   - intros c k Hk. destruct (rows_chain c) as [C E].

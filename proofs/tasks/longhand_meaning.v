@@ -16,12 +16,9 @@ Fixpoint last_counts (rows : list row) : list nat :=
   | [] => []
   | r :: rest =>
     let shift_or_end := match rest with [] => true | next :: _ => value_of (count next) =? 0 end in
-    if (sign_of r =? PLUS) && shift_or_end then value_of (count r) :: last_counts rest
-      else last_counts rest
+    let counts := last_counts rest in
+    if (sign_of r =? PLUS) && shift_or_end then value_of (count r) :: counts else counts
   end.
-
-Lemma last_cons (r d e : row) rows : last (r :: rows) d = last (r :: rows) e.
-Proof. revert r; induction rows as [|r' rows IH]; intros r; [reflexivity|]. exact (IH r'). Qed.
 
 Lemma last_next (r r' d : row) rows : last (r :: r' :: rows) d = last (r' :: rows) d.
 Proof. reflexivity. Qed.
@@ -48,9 +45,9 @@ Proof.
   intros HY. induction counted as [|d counted IH]; intros X n HX.
   - cbn [product_rows last digits_of length rev number]. change (power 0) with 1%N. lia.
   - cbn [product_rows]. rewrite last_next.
-    destruct (add_times_end Y (product_rows Y counted) HY d 0 (write_row move_ 0 X Y
-      (shift_size X Y)) (Row None [] PLUS))
-      as (X' & HX' & E & ->); [apply move_digits; [lia|exact HX]|].
+    set (X0 := write_row move_ 0 X Y (shift_size X Y)).
+    destruct (add_times_end Y (product_rows Y counted) HY d 0 X0 (Row None [] PLUS))
+      as (X' & HX' & E & ->); [apply move_digits; [lia|exact HX]|]. unfold X0 in E.
     rewrite IH, E, shift_number by exact HX'. cbn [rev length].
     rewrite num_snoc, rev_length, power_S. lia.
 Qed.
@@ -66,32 +63,27 @@ Section Quotient.
     match rows with [] => True | r :: _ => value_of (count r) = 0 end.
 
   Lemma subtract_times_end more : (forall X, starts_digit (more X)) ->
-    forall times n X d, all_digits X -> length X = S (length Y) ->
-      (num X < N.of_nat (S times) * num Y)%N ->
-    n + times = 9 ->
+    forall times n X d, n + times = 9 -> all_digits X -> length X = S (length Y) ->
+    (num X < N.of_nat (S times) * num Y)%N ->
     exists m X', all_digits X' /\ length X' = S (length Y) /\ (num X' < num Y)%N
     /\ (num X + N.of_nat n * num Y = num X' + N.of_nat m * num Y)%N
     /\ let rows := Row (Some n) X PLUS :: subtract_times Y n times X more in
-       last rows d = last (Row (Some m) X' PLUS :: more X') d /\ last_counts rows = m
-         :: last_counts (more X').
+       last rows d = last (Row (Some m) X' PLUS :: more X') d
+       /\ last_counts rows = m :: last_counts (more X').
   Proof.
     intros Hmore.
-    assert (ended : forall m X, last_counts (Row (Some m) X PLUS :: more X) = m
-      :: last_counts (more X)).
+    assert (ended : forall m X,
+      last_counts (Row (Some m) X PLUS :: more X) = m :: last_counts (more X)).
     { intros m X. cbn [last_counts sign_of count value_of]. specialize (Hmore X).
       destruct (more X) as [|r rows]; [reflexivity|]. cbn in Hmore. rewrite Hmore. reflexivity. }
-    induction times as [|times IH]; intros n X d dX lX Hlt Hn.
+    induction times as [|times IH]; intros n X d Hn dX lX Hlt.
     - exists n, X. repeat split; auto; try lia. apply ended.
-    - assert (H10 : (num X < 10 * num Y)%N) by nia.
-      destruct (quotient_subtract Y plain_Y nonzero X dX lX H10) as (Hl & dX' & lX' & HX').
+    - destruct (quotient_subtract Y plain_Y nonzero X dX lX ltac:(nia)) as (Hl & dX' & lX' & HX').
       cbn [subtract_times].
       pose proof (minus_sign_is X Y) as Hs. destruct (minus_sign X Y =? MINUS); rewrite Hs.
-      + destruct HX' as (Hless & _ & dX'' & E).
-        rewrite Hl.
-        exists n, (write_row plus_ 0 (subtract_row X Y) Y (S (length Y))).
-        rewrite E. split; [exact dX''|]. split; [apply write_length|]. split; [exact Hless|].
-        split; [lia|].
-        split; [reflexivity|]. rewrite <- ended. reflexivity.
+      + destruct HX' as (Hless & _ & dX'' & E). rewrite Hl.
+        exists n, (write_row plus_ 0 (subtract_row X Y) Y (S (length Y))). rewrite E, <- ended.
+        repeat split; auto using write_length.
       + destruct (IH (S n) (subtract_row X Y) d) as (m & X' & H1 & H2 & H3 & H4 & H5 & H6);
           try assumption; try lia.
         exists m, X'. repeat split; try assumption. lia.
@@ -109,17 +101,14 @@ Section Quotient.
     - cbn [quotient_rows last_counts last digits_of length rev number]. change (power 0) with 1%N.
       repeat split; lia.
     - inversion Hc as [|? ? Hd Hc']. subst. cbn [quotient_rows]. rewrite last_next.
-      assert (E' : num (write_row move_ d X Y (S (length Y))) = (N.of_nat d + 10 * num X)%N) by
-        (apply quotient_move; auto).
+      assert (E' : num (write_row move_ d X Y (S (length Y))) = (N.of_nat d + 10 * num X)%N)
+        by (apply quotient_move; auto).
       destruct (subtract_times_end (quotient_rows Y counted)) with (times := 9) (n := 0)
         (X := write_row move_ d X Y (S (length Y))) (d := Row None [] PLUS)
-          as (m & X' & dX' & lX' & Hlt' & E & El & Ec).
+        as (m & X' & dX' & lX' & Hlt' & E & El & Ec); auto using move_digits, write_length.
       + intros X'. destruct counted; reflexivity || exact I.
-      + apply move_digits; assumption.
-      + apply write_length.
       + lia.
-      + reflexivity.
-      + cbv zeta in El, Ec. rewrite El, Ec.
+      + rewrite El, Ec.
         destruct (IH X' (Some m) Hc' dX' (or_intror lX') Hlt') as (L & Hr & IHE).
         split; [cbn [length]; congruence|]. split; [exact Hr|].
         cbn [rev length]. rewrite !num_snoc, !rev_length, L, power_S. nia.
@@ -128,17 +117,21 @@ End Quotient.
 
 (** ** All calculations *)
 
-Theorem rows_mean c :
+(** The rows say the result. *)
+Definition say_result (c : calculation) (rows : list row) : Prop :=
   let a := first_number c in
   let b := second_number c in
   match operation_of c with
-  | Sum => end_number (rows_of c) = a + b
-  | Difference => end_number (rows_of c) = (if a <? b then b - a else a - b)
-      /\ map sign_of (rows_of c) = (if a <? b then [MINUS; PLUS] else [PLUS])
-  | Product => end_number (rows_of c) = a * b
-  | Quotient => end_number (rows_of c) = a mod b /\ num (rev (last_counts (rows_of c))) = a / b
+  | Sum => end_number rows = a + b
+  | Difference => end_number rows = (if a <? b then b - a else a - b)
+      /\ map sign_of rows = (if a <? b then [MINUS; PLUS] else [PLUS])
+  | Product => end_number rows = a * b
+  | Quotient => end_number rows = a mod b /\ num (rev (last_counts rows)) = a / b
   end%N.
+
+Theorem rows_say_result c : say_result c (rows_of c).
 Proof.
+  unfold say_result.
   destruct c as [o a b Hb]. cbn [operation_of first_number second_number]. cbv zeta.
   pose proof (plain_number a) as HA. pose proof (plain_number b) as HB.
   pose proof (number_digits 10 ltac:(lia) a) as Ea.
@@ -173,4 +166,14 @@ Proof.
         cbn in sA. lia.
       * rewrite last_next in E, Hr. set (q := num (rev (last_counts (r :: rows)))) in *.
         split; [apply (N.mod_unique a b q)|eapply N.div_unique]; try exact Hr; lia.
+Qed.
+
+(** [next] writes every calculation: the question is [37 - 52] as [-73,25=], the rows [158-051+]. *)
+Definition calculates (next : list token -> token) : Prop :=
+  forall (c : calculation) (steps : nat), length (response (rows_of c)) < steps ->
+  decode next steps (question_of c) = response (rows_of c) ++ [END].
+
+Lemma exact_calculates next : exact calculator next -> calculates next.
+Proof.
+  intros H c steps Hs. apply (H c steps). unfold answer. rewrite app_length, Nat.add_comm. exact Hs.
 Qed.

@@ -169,8 +169,8 @@ Proof.
   exists (combine first i1 ++ bare COMMA :: combine second i2). split.
   - rewrite combine_app by (unfold i1, place_ids; destruct (operation =? TIMES),
       (operation =? OVER); auto).
-    cbn [combine]. rewrite combine_app by (unfold i2, place_ids; destruct (operation =? TIMES);
-      auto).
+    cbn [combine].
+    rewrite combine_app by (unfold i2, place_ids; destruct (operation =? TIMES); auto).
     rewrite <- !app_assoc. reflexivity.
   - unfold i1, i2, place_ids, question_cells_, row_0, fixed_of, counted_of. cbn [digits_of].
     destruct (operation =? TIMES); cbn [orb]; [|destruct (operation =? OVER); cbn [orb]];
@@ -276,7 +276,7 @@ Qed.
 
 Lemma glimpse_permutes ws first middle middle' q :
   Permutation middle middle' ->
-    Permutation (glimpse ws first middle q) (glimpse ws first middle' q).
+  Permutation (glimpse ws first middle q) (glimpse ws first middle' q).
 Proof.
   intros H. unfold glimpse. apply Permutation_map. constructor. apply Permutation_app_tail.
   induction H; cbn [filter]; try (destruct (visible _ _ _)); try (destruct (visible _ _ _));
@@ -370,8 +370,10 @@ Section See.
     filter (sees_ (Some p :: q)) (digit_cells tags 0 l)
     = filter (sees_ (Some p :: q)) (cell_at tags p (at_ l p)
       ++ cell_at tags (p + 1) (at_ l (p + 1))).
-  Proof. clear. unfold sees_ at 1, windows_. rewrite visible_digits, !Z.sub_0_r by reflexivity.
-  reflexivity. Qed.
+  Proof.
+    clear. unfold sees_ at 1, windows_. rewrite visible_digits, !Z.sub_0_r by reflexivity.
+    reflexivity.
+  Qed.
 
   Lemma see_counted p r q j l : filter (sees_ [Some p; Some r; q]) (counted_cells j l)
     = filter (sees_ [Some p; Some r; q])

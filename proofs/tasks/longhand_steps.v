@@ -103,8 +103,8 @@ Section Steps.
     assert (10 <= s) as Hs10 by (unfold PLUS, MINUS in Hs; lia). clear Hs.
     rewrite (proj1 (proj2 Hd)), (hd_rest _ _ _ Hd) in Gc, Gs.
     change (response (Row (Some c) l s :: rows)) with ((c :: l ++ [s]) ++ response rows) in *.
-    assert (Hlen : length (c :: l ++ [s]) = S (S (length l))) by (cbn; rewrite app_length; cbn;
-      lia).
+    assert (Hlen : length (c :: l ++ [s]) = S (S (length l)))
+      by (cbn; rewrite app_length; cbn; lia).
     rewrite app_length, Hlen in Hk. set (Q := question_cells_ fixed counted).
     set (R := row_cells i d shifted b).
     assert (assoc : forall X, Q ++ hidden ++ R ++ X = (Q ++ hidden ++ R) ++ X)
