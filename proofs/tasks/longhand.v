@@ -429,8 +429,7 @@ Qed.
 Lemma product_all A B : plain A -> plain B ->
   chain TIMES A (contexts_of Product) (row_0 TIMES A) false None (rev B) (product_rows A (rev B) [])
   /\ In (equals_context Product (nth_error (rev B) 0)
-    (hd END (response (product_rows A (rev B) []))))
-       (contexts_of Product).
+      (hd END (response (product_rows A (rev B) [])))) (contexts_of Product).
 Proof.
   intros HA HB. destruct (leads_rev B HB) as (d & counted & -> & Hd & Hc & Hlead).
   destruct (HA) as [dA sA tA]. split.
@@ -594,8 +593,7 @@ Section Quotient.
     chain OVER Y (contexts_of Quotient) (row_0 OVER A) false None (rev A)
       (quotient_rows Y (rev A) [])
     /\ In (equals_context Quotient (nth_error (rev A) 0)
-        (hd END (response (quotient_rows Y (rev A) []))))
-         (contexts_of Quotient).
+        (hd END (response (quotient_rows Y (rev A) [])))) (contexts_of Quotient).
   Proof.
     intros HA. destruct (plain_Y) as [dY sY tY].
     destruct (leads_rev A HA) as (d & counted & -> & Hd & Hc & Hlead). split.
