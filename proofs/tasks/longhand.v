@@ -75,7 +75,7 @@ Definition rows_of (c : calculation) : list row :=
 
 (** * Rows in their contexts *)
 
-Lemma rule_digit o r x y c : In r (rules_of o) -> x < 10 -> y < 10 -> In c (carries r) ->
+Lemma rule_digit o r x y c : In r (rules_of o) -> x < 10 -> y < 10 -> In c (carries_in r) ->
   fst (step r x y c) < 10.
 Proof.
   intros Hr Hx Hy Hc.

@@ -33,7 +33,7 @@ Record near := Near {
 Record rule := Rule {
   kind : Z;
   step : effect;
-  carries : list nat;
+  carries_in : list nat;
   possible : bool -> near -> nat -> bool;  (* at the lowest place or another one, with a carry *)
   goes_on : near -> nat -> bool;  (* with what this place carries *)
   ends : nat -> token }.
@@ -60,7 +60,7 @@ Definition sum_rule (kind : Z) (effect : effect) (carries_out : bool)
     (possible : bool -> near -> nat -> bool) : rule := {|
   kind := kind;
   step := effect;
-  carries := [0; 1];
+  carries_in := [0; 1];
   possible lowest n c := fixed_near lowest n c && possible lowest n c
     && (is_some (x_ n) || is_some (y_ n) || carries_out && (0 <? c));
   goes_on n c := is_some (x_next n) || is_some (y_next n) || carries_out && (0 <? c);
@@ -73,7 +73,7 @@ Definition natural_rule (effect : effect) (carries_out : bool) : rule :=
 Definition negate_rule : rule := {|
   kind := REPAIR;
   step := negate_;
-  carries := [0; 1];
+  carries_in := [0; 1];
   possible lowest n c := fixed_near lowest n c && is_some (x_ n)
     && eqb (is_some (x_ n)) (is_some (y_ n)) && eqb (is_some (x_next n)) (is_some (y_next n))
     && let d := fst (negate_ (value_of (x_ n)) 0 c) in
@@ -85,7 +85,7 @@ Definition negate_rule : rule := {|
 Definition first_rule (longer : bool) : rule := {|
   kind := SHIFT;
   step := move_;
-  carries := if longer then ten else [0];
+  carries_in := if longer then ten else [0];
   possible lowest n c := natural lowest (y_ n) (y_next n) && (lowest || (c =? 0))
     && negb (is_some (x_ n)) && negb (is_some (x_next n)) && (longer || is_some (y_ n));
   goes_on n _ := is_some (if longer then y_ n else y_next n);
@@ -105,7 +105,7 @@ Definition product_near (lowest : bool) (n : near) (c : nat) : bool :=
 Definition product_shift : rule := {|
   kind := SHIFT;
   step := move_;
-  carries := ten;
+  carries_in := ten;
   possible lowest n c := fixed_near lowest n c && product_near lowest n c;
   goes_on n _ := is_some (x_ n);
   ends _ := PLUS |}.
@@ -115,7 +115,7 @@ Definition product_shift : rule := {|
 Definition quotient_shift : rule := {|
   kind := SHIFT;
   step := move_;
-  carries := ten;
+  carries_in := ten;
   possible lowest n c := natural lowest (y_ n) (y_next n) && longer_near n
     && (is_some (y_next n)
       || is_zero (top n) && (negb (is_some (y_ n)) || at_most (x_ n) (y_ n)));
@@ -126,7 +126,7 @@ Definition quotient_step : rule := sum_rule STEP minus_ false (fun _ n _ =>
 Definition quotient_repair : rule := {|
   kind := REPAIR;
   step := plus_;
-  carries := [0; 1];
+  carries_in := [0; 1];
   possible lowest n c := fixed_near lowest n c && longer_near n
     && (is_some (y_next n)
       || (value_of (top n) =? 9) && (10 <=? value_of (x_ n) + value_of (y_ n) + c));
@@ -154,7 +154,7 @@ Definition digit_contexts (o : operation) : list context :=
     let n := Near (fst xx) (snd xx) (fst yy) (snd yy) in
     flat_map (fun c =>
       if possible r true n c || possible r false n c then [digit_context o r n c] else [])
-    (carries r)) near_pairs) near_pairs) (rules_of o).
+    (carries_in r)) near_pairs) near_pairs) (rules_of o).
 
 (** * Counts of rows *)
 

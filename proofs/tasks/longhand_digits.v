@@ -11,7 +11,7 @@ Definition near_at (X Y : list nat) (p : nat) : near :=
 (** A rule describes a place of a row. *)
 Definition fits (r : rule) (c : nat) (X Y : list nat) (size : nat) (s : token) (p : nat) : Prop :=
   let carry := carry_at (step r) c X Y in
-  In (carry p) (carries r) /\ possible r (p =? 0) (near_at X Y p) (carry p) = true
+  In (carry p) (carries_in r) /\ possible r (p =? 0) (near_at X Y p) (carry p) = true
   /\ goes_on r (near_at X Y p) (carry (S p)) = (S p <? size)
   /\ (S p = size -> ends r (carry (S p)) = s).
 
@@ -91,7 +91,7 @@ Ltac places :=
   unfold near_at, top; cbn [x_ x_next y_ y_next]; rewrite ?value_at, ?nth_error_spec;
   repeat match goal with |- context [?a <? ?b] => destruct (Nat.ltb_spec a b); try lia end;
   cbn [is_some andb orb negb eqb value_of at_most]; try reflexivity.
-Ltac rule_cases r := unfold fits, r; cbn [step carries possible goes_on ends]; repeat split.
+Ltac rule_cases r := unfold fits, r; cbn [step carries_in possible goes_on ends]; repeat split.
 
 Definition longer (X Y : list nat) : nat := Nat.max (length X) (length Y).
 
