@@ -86,8 +86,8 @@ def export_weights(weights: dict[str, Path]) -> None:
         subprocess.run(["carry", "export-coq", *sorted(rows)], check=True)
 
 
-def compile_files(files: list[Path], weights: dict[str, Path], version: str) -> None:
-    """Compile files and what they need, two at once."""
+def compile_proofs(proofs: list[Path], weights: dict[str, Path], version: str) -> None:
+    """Compile proofs and what they need, two files at once."""
     with open(FOLDER / ".coq", "a+", encoding="utf-8") as stamp:
         fcntl.flock(stamp, fcntl.LOCK_EX)  # another run would compile the same
         stamp.seek(0)
@@ -96,19 +96,20 @@ def compile_files(files: list[Path], weights: dict[str, Path], version: str) -> 
             stamp.write(version)
             stamp.flush()
         export_weights(weights)
-        for file in files:
+        sources = [*FOLDER.glob("*.v"), *FOLDER.glob("tasks/*.v"), *proofs]
+        for file in sources:
             output = file.with_suffix(".out")
             if not output.exists() or output.stat().st_mtime < file.stat().st_mtime:
                 file.with_suffix(".vo").unlink(missing_ok=True)  # compiled otherwise
-        sources = [path.relative_to(FOLDER).as_posix() for path in files]
+        names = sorted(path.relative_to(FOLDER).as_posix() for path in sources)
+        targets = [path.relative_to(FOLDER).with_suffix(".vo").as_posix() for path in proofs]
         needed = [f"weights/{name}.v" for name in weights]
         run = {"cwd": FOLDER, "text": True, "check": True}
-        coqdep = ["coqdep", "-R", ".", "Carry", *sources, *needed]
+        coqdep = ["coqdep", "-R", ".", "Carry", *names, *needed]
         rules = subprocess.run(coqdep, stdout=subprocess.PIPE, **run).stdout
         # Not as a part of a make that called this program.
         run["env"] = {key: value for key, value in os.environ.items() if "MAKE" not in key}
         make = ["make", "-s", "-j", "2", "-f", "-"]
-        targets = [f"{source}o" for source in sources]
         subprocess.run([*make, *targets], input=RULE + rules, stdout=sys.stderr, **run)
 
 
@@ -200,13 +201,12 @@ def main(arguments: list[str]) -> int:
     began = time.monotonic()
     folders = ["rows", "long"] if "--all" in arguments else ["rows"]
     proofs = [file for folder in folders for file in sorted(FOLDER.glob(f"{folder}/*.v"))]
-    files = [*sorted(FOLDER.glob("*.v")), *sorted(FOLDER.glob("tasks/*.v")), *proofs]
-    compile_files(files, read_weights_named(proofs), version)
+    compile_proofs(proofs, read_weights_named(proofs), version)
     theorems = {file: read_theorems(file) for file in proofs}
     print(describe_theorems(theorems))
     if "--all" in arguments:
         record_proofs(theorems, version)
-    print(f"prove: {len(files)} files, {time.monotonic() - began:.0f} s")
+    print(f"prove: {len(proofs)} files, {time.monotonic() - began:.0f} s")
     return 0
 
 
