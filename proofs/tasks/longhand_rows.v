@@ -24,6 +24,8 @@ Definition kind_of (sign_before count : token) : Z :=
 
 Definition windows_ : list window := [(0, 1); (5, 0); (0, 1)]%Z.
 
+(** The count of a shift belongs to the digit that it brings down. The sign of a row belongs to the
+    present digit. *)
 Definition count_ids (row digit : Z) (shifts : bool) : ids :=
   [Some (-1)%Z; Some row; if shifts then Some digit else None].
 Definition sign_ids_ (row digit : Z) : ids := [Some (-2)%Z; Some row; Some digit].
@@ -31,6 +33,7 @@ Definition sign_ids_ (row digit : Z) : ids := [Some (-2)%Z; Some row; Some digit
 (** A shift goes on to the next digit. *)
 Definition digit_after (digit kind : Z) : Z := (if kind =? SHIFT then digit + 1 else digit)%Z.
 
+(** A count is one below place 0, and a sign two. *)
 Fixpoint row_ids (row digit place : Z) (before : token) (text : list token) : list ids :=
   match text with
   | [] => []
@@ -53,7 +56,7 @@ Fixpoint split_at (sign : token) (text : list token) : list token * list token :
 
 Definition place_ids (tags : ids) (l : list token) : list ids := map snd (digit_cells tags 0 l).
 Definition from_top (l : list token) : list ids :=
-  map (fun i => [None; None; Some (Z.of_nat (S (length l - S i)))]) (seq 0 (length l)).
+  map (fun i => [None; None; Some (Z.of_nat i)]) (rev (seq 1 (length l))).
 
 (** Sums and differences begin with a row. The second number of a product is counted, or the first
     one of a quotient; the other number is fixed. *)
@@ -102,8 +105,8 @@ Proof.
     rewrite IH; [reflexivity|]. intros Hin. apply H. right. exact Hin.
 Qed.
 
-Lemma place_cells tags place l : combine l (map snd (digit_cells tags place l))
-  = digit_cells tags place l
+Lemma place_cells tags place l :
+  combine l (map snd (digit_cells tags place l)) = digit_cells tags place l
   /\ length l = length (map snd (digit_cells tags place l)).
 Proof.
   revert place; induction l as [|t l IH]; intros place; [split; reflexivity|].
@@ -122,11 +125,11 @@ Qed.
 
 Lemma combine_from_top l : Permutation (combine l (from_top l)) (counted_cells 1 (rev l)).
 Proof.
-  induction l as [|t l IH]; [constructor|]. unfold from_top. cbn [length seq map combine rev].
-  rewrite counted_snoc, rev_length. etransitivity; [|apply Permutation_cons_append].
-  replace (S (S (length l) - 1)) with (S (length l)) by lia.
-  replace (1 + Z.of_nat (length l))%Z with (Z.of_nat (S (length l))) by lia.
-  constructor. rewrite <- IH. unfold from_top. rewrite <- seq_shift, map_map. reflexivity.
+  induction l as [|t l IH]; [constructor|]. unfold from_top. cbn [length rev].
+  rewrite seq_S, rev_unit, counted_snoc, rev_length. cbn [map combine].
+  etransitivity; [|apply Permutation_cons_append].
+  replace (1 + Z.of_nat (length l))%Z with (Z.of_nat (1 + length l)) by lia.
+  constructor. exact IH.
 Qed.
 
 (** The text of a question, with the digits of both numbers. *)
@@ -161,7 +164,7 @@ Proof.
   rewrite <- app_assoc. cbn [app]. rewrite split_at_sign by exact Hf.
   rewrite <- app_assoc. cbn [app]. rewrite split_at_sign by exact Hs. cbn [combine].
   assert (top : forall l, length l = length (from_top l))
-    by (intros l; unfold from_top; rewrite map_length, seq_length; reflexivity).
+    by (intros l; unfold from_top; rewrite map_length, rev_length, seq_length; reflexivity).
   pose proof (fun tags l => proj1 (place_cells tags 0 l)) as E.
   pose proof (fun tags l => proj2 (place_cells tags 0 l)) as L.
   set (i1 := if operation =? TIMES then _ else _).
