@@ -413,8 +413,12 @@ def test_coq_refuses_what_is_wrong(compiled, tmp_path, path):
 
 
 def read_tasks():
-    """Return the rows that have a proof; its file defines the task `learned`."""
-    return sorted((model["row"], model["file"]) for model in RECORD["models"] if not model["seed"])
+    """Return the rows that have a proof; its file defines the task `learned`.
+
+    Not the calculator: Coq prints its contexts in ten minutes.
+    """
+    found = {(model["row"], model["file"]) for model in RECORD["models"]}
+    return sorted(pair for pair in found if "longhand" not in pair[0] and "integers" not in pair[1])
 
 
 @needs_coq
