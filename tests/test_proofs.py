@@ -426,10 +426,9 @@ def read_tasks():
 @pytest.mark.parametrize("row, file", read_tasks())
 def test_contexts_are_those_of_the_independent_checker(compiled, tmp_path, row, file):
     """A context: the query, what it sees, as tokens with rows of biases, and the due token."""
-    learned, imports = (
-        re.search(r"Definition learned : task := (.*?)\.\n", (PROOFS / file).read_text("utf-8"))[1],
-        " ".join(f"tasks.{path.stem}" for path in PROOFS.glob("tasks/*.v")),
-    )
+    text = (PROOFS / file).read_text("utf-8")
+    imports = " ".join(re.findall(r"\btasks\.\w+", text))
+    (learned,) = re.findall(r"Definition learned : task := (.*?)\.\n", text)
     source = f"""
         From Coq Require Import List.
         From Carry Require Import Windows {imports}.
