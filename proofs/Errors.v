@@ -547,10 +547,10 @@ Section Norm.
     destruct steady_both as [HN Plv]. destruct deviations as (Hlow & Hd' & Hsq & Ev).
     destruct (deviation_is x HN) as [P' E']. pose proof centres_near as Hc.
     destruct (deviation_is (fst b)) as [P E]; [rewrite <- L; exact HN|]. rewrite <- L in E.
-    pose proof (normed_distance l N HN _ _ _ _ (1 / 100000) P P' E E' ltac:(lra) low Hlow Hd') as
-      Hn.
-    cbv zeta in Hv. rewrite centred_squares, (mean_squares x x _ eq_refl (fun i _ => eq_refl)) in
-      Hv.
+    pose proof (normed_distance l N HN _ _ _ _ (1 / 100000) P P' E E' ltac:(lra) low Hlow Hd')
+      as Hn.
+    cbv zeta in Hv. rewrite centred_squares, (mean_squares x x _ eq_refl (fun i _ => eq_refl))
+      in Hv.
     set (X := reach reals b) in *. set (W := sqrt N). assert (HW : 0 < W) by (apply sqrt_lt_R0, HN).
     rewrite (size_nth x _ (le_n _)) in HX. set (Lx := Len l (fun i => at_ x i)) in *.
     assert (HLx : 0 <= Lx) by apply Len_pos. pose proof tiny_pos'.

@@ -260,5 +260,12 @@ Section Precision.
       intros W V x x' HW Hx. cbn [multiply interval_tools]. cbv zeta. rewrite map_map.
       eapply Forall2_map; [exact HW|]. intros row row' Hrow. apply holds_product; assumption.
   Qed.
+
+  (** Contexts can be checked in parts, as [check_flat_map] says. *)
+  Lemma check32_flat_map {A} w (f : A -> list context) l : check32 w (flat_map f l)
+    = let leads := leads32 w in forallb (fun a => forallb leads (f a)) l.
+  Proof.
+    unfold check32. cbv zeta. induction l; cbn; [|rewrite forallb_app]; congruence.
+  Qed.
 End Precision.
 End Intervals32.

@@ -401,8 +401,8 @@ Section Leads.
       by (rewrite length_rows; apply filter_In; rewrite in_seq, negb_true_iff, Nat.eqb_neq; lia).
     specialize (H _ (in_map _ _ v Hin)). cbn [reals sub mul add of_Z] in H.
     change (zero reals) with 0 in H.
-    cbn [knowledge_of of_logits distances known_of k_rows multiply real_tools without_bias fst] in
-      H.
+    cbn [knowledge_of of_logits distances known_of k_rows multiply real_tools without_bias fst]
+      in H.
     rewrite !nth_rows, (nth_map _ W y []), (nth_map _ W v []) in H by lia.
     change (map2 (sub reals)) with minus in H.
     fold (without_bias reals W) in H. change (known_of _ _ _) with known in H.
