@@ -3,7 +3,8 @@
 From Coq Require Import List Arith ZArith Reals Bool Lia.
 From Flocq Require Import Core.Zaux.
 From Interval Require Import Float.Sig.
-From Carry Require Import Decoding Windows Transformer Float32 Related Tables Intervals Lengths Errors.
+From Carry Require Import Decoding Windows Transformer Float32 Related Tables Intervals
+  Lengths Margins Errors Leads.
 Import ListNotations.
 
 (** * Margins of related numbers are related *)
@@ -166,9 +167,11 @@ Section Related.
     assert (Hz : balls (heads_ball n s k q keys) (heads_ball m r l q keys)).
     { assert (H : Forall2 balls (map (head_ball n s q keys) (of_heads k))
         (map (head_ball m r q keys) (of_heads l))).
-      { unfold k, l. cbn [knowledge_of of_heads heads map_weights tokens]. rewrite !map_length, !map_map.
+      { unfold k, l. cbn [knowledge_of of_heads heads map_weights tokens]. rewrite !map_length,
+          !map_map.
         apply Forall2_map_same. intros h. apply related_head; cbn [fst snd];
-          [apply (related_parts_of operations f g entries)|apply related_doubts_of]; intros t; rewrite !tabulate_eq.
+          [apply (related_parts_of operations f g entries)|apply related_doubts_of]; intros t;
+            rewrite !tabulate_eq.
         - apply (vec_source operations), entries.
         - apply related_norm; [apply scalings_map|apply related_embedding]. }
       split; cbn [heads_ball fst snd].
@@ -176,10 +179,12 @@ Section Related.
       - apply rel_size. eapply Forall2_map; [exact H|]. intros b c []. assumption. }
     assert (Hx : balls (attention_ball n fw k q (heads_ball n s k q keys))
       (attention_ball m gw l q (heads_ball m r l q keys)))
-      by (apply related_affine; [apply pairs_map|apply related_known, pairs_map|exact Hz|apply related_embedding]).
+      by (apply related_affine; [apply pairs_map|apply related_known,
+        pairs_map|exact Hz|apply related_embedding]).
     set (x := attention_ball n _ _ _ _) in *. set (x' := attention_ball m _ _ _ _) in *.
     assert (Hy : balls (hidden_ball n s fw k x) (hidden_ball m r gw l x')).
-    { apply related_affine; [apply pairs_map|apply related_known, pairs_map| |exact Hx]. apply related_relu.
+    { apply related_affine; [apply pairs_map|apply related_known, pairs_map| |exact Hx]. apply
+        related_relu.
       apply related_affine; [apply pairs_map|apply related_known, pairs_map|
         apply related_norm; [apply scalings_map|exact Hx]|].
       eapply related_exactly, vec_zeros, pairs_map. }
@@ -187,7 +192,8 @@ Section Related.
       (norm_ball m r (before_logits gw) (hidden_ball m r gw l x')))
       by (apply related_norm; [apply scalings_map|exact Hy]).
     cbn [margins]. fold x x'. constructor; [apply (rel_of_Z operations)|]. apply Forall2_app.
-    { apply Forall2_map_same. intros t. unfold k, l. cbn [knowledge_of of_source]. rewrite !tabulate_eq.
+    { apply Forall2_map_same. intros t. unfold k,
+        l. cbn [knowledge_of of_source]. rewrite !tabulate_eq.
       apply rel_steadiness, related_embedding. }
     do 2 (constructor; [apply rel_steadiness; assumption|]).
     revert Hlast. generalize (norm_ball n s (before_logits fw) (hidden_ball n s fw k x)).
@@ -253,6 +259,13 @@ Section Precision.
       apply (related_margins (operations p)); [|apply half|apply half|apply holds_real].
       intros W V x x' HW Hx. cbn [multiply interval_tools]. cbv zeta. rewrite map_map.
       eapply Forall2_map; [exact HW|]. intros row row' Hrow. apply holds_product; assumption.
+  Qed.
+
+  (** Contexts can be checked in parts, as [check_flat_map] says. *)
+  Lemma check32_flat_map {A} w (f : A -> list context) l : check32 w (flat_map f l)
+    = let leads := leads32 w in forallb (fun a => forallb leads (f a)) l.
+  Proof.
+    unfold check32. cbv zeta. induction l; cbn; [|rewrite forallb_app]; congruence.
   Qed.
 
   (** All of some models are exact in float32. *)

@@ -40,13 +40,15 @@ Create HintDb pos.
 #[export] Hint Resolve Rabs_pos sqrt_pos square_pos Rle_0_sqr count_pos : pos.
 
 Ltac pos :=
-  lazymatch goal with
-  | |- 0 <= _ * _ => first [solve [auto with pos] | apply Rmult_le_pos; pos]
-  | |- 0 <= _ + _ => apply Rplus_le_le_0_compat; pos
-  | |- 0 <= _ / _ => apply Rmult_le_pos; pos
-  | |- 0 <= / _ => apply inverse_pos; pos
-  | |- _ => first [lra | solve [auto with pos]]
-  end.
+  first
+    [ assumption
+    | lazymatch goal with
+      | |- 0 <= _ * _ => first [solve [auto with pos] | apply Rmult_le_pos; pos]
+      | |- 0 <= _ + _ => apply Rplus_le_le_0_compat; pos
+      | |- 0 <= _ / _ => apply Rmult_le_pos; pos
+      | |- 0 <= / _ => apply inverse_pos; pos
+      | |- _ => first [lra | solve [auto with pos]]
+      end ].
 Ltac mono :=
   first
     [ assumption | apply Rle_refl
@@ -370,7 +372,8 @@ Proof.
   replace (rows (gram reals W) x) with (rows (columns reals W) (rows W x)) in H.
   - rewrite <- (sqrt_square (Size (rows W x))), <- (sqrt_square (Size x)), <- sqrt_mult by pos.
     apply sqrt_le_1_alt. pose proof (square_rows W x).
-    assert (Size x * Size (rows (columns reals W) (rows W x)) <= Size x * (s * Size x)) by mono. lra.
+    assert (Size x * Size (rows (columns reals W) (rows W x)) <= Size x * (s * Size x)) by mono.
+    lra.
   - unfold gram, rows at 1 3. rewrite map_map. apply map_ext. intros c.
     fold (rows (columns reals W) c). rewrite dot_comm, adjoint. apply dot_comm.
 Qed.

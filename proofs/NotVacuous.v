@@ -1,12 +1,12 @@
 (** Exact arithmetic is one of the passes that [float_pass] allows: its rules can be obeyed. *)
 
 From Coq Require Import List Arith ZArith Reals Lia Lra.
-From Carry Require Import Decoding Windows Transformer Float32 Lengths Errors.
+From Carry Require Import Decoding Windows Transformer Float32 Lengths Margins Errors.
 Import ListNotations.
 Local Open Scope R_scope.
 
-Lemma exact_enough x y e : x = y -> 0 <= e -> Rabs (x - y) <= e.
-Proof. intros -> He. rewrite Rminus_eq_0, Rabs_R0. exact He. Qed.
+Lemma no_error x e : 0 <= e -> Rabs (x - x) <= e.
+Proof. rewrite Rminus_eq_0, Rabs_R0. auto. Qed.
 
 Lemma sums_exact l : sums l (total l).
 Proof.
@@ -38,45 +38,37 @@ Proof.
     by (unfold sum; cbn; ring). exact H.
 Qed.
 
-Lemma ratio_pos a b : 0 <= a -> 0 <= b -> 0 <= a / b.
-Proof.
-  intros Ha [Hb| <-]; unfold Rdiv; [|rewrite Rinv_0; lra].
-  apply Rmult_le_pos; [exact Ha|apply Rlt_le, Rinv_0_lt_compat, Hb].
-Qed.
-Lemma total_pos {A} (f : A -> R) l : (forall a, 0 <= f a) -> 0 <= total (map f l).
-Proof. intros. apply (Sum_pos l f). auto. Qed.
 Lemma mean_pos x : Forall (Rle 0) x -> 0 <= mean reals x.
 Proof.
-  intros H. apply ratio_pos; [|apply IZR_le; lia]. unfold sum. induction H; cbn in *; lra.
+  intros H. apply Rmult_le_pos; [|apply inverse_pos, count_pos].
+  unfold sum. induction H; cbn in *; lra.
 Qed.
 
 Lemma norms_exact s x : norms s x (norm reals s x).
 Proof.
-  destruct s as [w o]. pose proof tiny_pos as Ht. set (m := mean reals x). set (d := deviation reals x).
-  exists m, (mean reals (products (centred reals x) (centred reals x))), (1 / d). repeat split.
-  - apply exact_enough; [reflexivity|]. apply Rplus_le_le_0_compat; [|lra].
-    apply Rmult_le_pos; [apply times_pos|]. apply mean_pos. induction x; constructor; auto using Rabs_pos.
-  - cbv zeta. apply exact_enough; [reflexivity|]. apply Rplus_le_le_0_compat; [|lra].
-    apply Rmult_le_pos; [apply times_pos|]. apply mean_pos. unfold products, map2.
-    clear. induction x; constructor; auto using square_pos.
-  - replace (sqrt (mean reals (products (centred reals x) (centred reals x)) + 1 / 100000)) with d.
-    + apply exact_enough; [reflexivity|].
-      pose proof (Rmult_le_pos _ _ (times_pos 20) (Rabs_pos (1 / d))). lra.
-    + unfold d, deviation. cbn [reals root add div of_Z]. do 2 f_equal. unfold mean, products. cbn [reals div].
-      f_equal. unfold count. rewrite length_map2. unfold centred. rewrite map_length, Nat.min_id. reflexivity.
-  - unfold norm, centred. fold m d. cbn [fst snd reals sub div]. clearbody m d. revert w o.
+  destruct s as [w o]. set (m := mean reals x). set (d := deviation reals x).
+  assert (0 <= mean reals (map Rabs x))
+    by (apply mean_pos; induction x; constructor; auto with pos).
+  assert (0 <= mean reals (products x x))
+    by (apply mean_pos; unfold products, map2; clear; induction x; constructor; auto with pos).
+  exists m, (mean reals (products (centred reals x) (centred reals x))), (1 / d).
+  split; [apply no_error; pos|]. split; [apply no_error; pos|]. split.
+  - replace (sqrt (mean reals (products (centred reals x) (centred reals x)) + 1 / 100000)) with d;
+      [apply no_error; pos|].
+    unfold d, deviation, mean, products, count, centred.
+    rewrite length_map2, !map_length, Nat.min_id. reflexivity.
+  - unfold norm, centred. fold m d. cbn [fst snd reals sub div]. clearbody m d. clear. revert w o.
     unfold map2. induction x as [|a x IH]; intros [|b w] [|c o]; try constructor; [|apply IH].
-    cbn. apply exact_enough; [unfold Rdiv; ring|]. pose proof (times_pos 10).
-    pose proof (Rabs_pos a). pose proof (Rabs_pos m). pose proof (Rabs_pos (1 / d * b)).
-    pose proof (Rabs_pos c). apply Rplus_le_le_0_compat; [|lra]. apply Rmult_le_pos; [lra|].
-    apply Rplus_le_le_0_compat; [apply Rmult_le_pos|]; lra.
+    cbn. replace (add reals _ c) with ((a - m) * (1 / d * b) + c) by (cbn; unfold Rdiv; ring).
+    apply no_error. pos.
 Qed.
 
 Section Pass.
   Variables (w : weights R) (q : token) (keys : list key).
   Notation value_at h k i := (nth i (apply reals (value h) (source reals w (fst k))) 0).
   Definition datum_of (h : head R) (k : key) : datum :=
-    Datum k (score reals w h q k) (exp (score reals w h q k)) (apply reals (value h) (source reals w (fst k))).
+    Datum k (score reals w h q k) (exp (score reals w h q k))
+      (apply reals (value h) (source reals w (fst k))).
   Definition attended_by (h : head R) : list R :=
     map (fun i => over reals keys (fun k => exp (score reals w h q k) * value_at h k i)
       / over reals keys (fun k => exp (score reals w h q k))) (seq 0 (length (snd (value h)))).
@@ -85,14 +77,13 @@ Section Pass.
     computes w h (apply reals (query h) (source reals w q)) (map (datum_of h) keys) (datum_of h k).
   Proof.
     intros Hk. exists (source reals w (fst k)), (apply reals (key_map h) (source reals w (fst k))).
-    split; [apply norms_exact|]. split; [apply affines_exact_alone|]. split; [apply affines_exact_alone|].
+    split; [apply norms_exact|]. split; [apply affines_exact_alone|].
+    split; [apply affines_exact_alone|].
     split.
-    - cbv zeta. apply exact_enough; [reflexivity|]. pose proof tiny_pos.
-      apply Rplus_le_le_0_compat; [|lra]. apply Rmult_le_pos; [apply times_pos|].
-      apply Rplus_le_le_0_compat; [|apply magnitude_pos]. apply ratio_pos; [apply magnitude_pos|apply sqrt_pos].
-    - exists (datum_of h k), 0. split; [apply in_map, Hk|]. split; [cbn; rewrite Rplus_0_r; reflexivity|].
-      rewrite Rabs_R0. pose proof (Rabs_pos (d_score (datum_of h k))).
-      apply Rplus_le_le_0_compat; [|apply times_pos]. apply Rmult_le_pos; [apply times_pos|lra].
+    - cbv zeta. apply no_error. pos.
+    - exists (datum_of h k), 0. split; [apply in_map, Hk|].
+      split; [cbn; rewrite Rplus_0_r; reflexivity|].
+      rewrite Rabs_R0. pos.
   Qed.
 
   Lemma attends_exact h : attends w q keys h (attended_by h).
@@ -107,12 +98,13 @@ Section Pass.
     split; [exact L|]. intros i Hi. rewrite L in Hi. cbv zeta.
     rewrite !map_map. cbn [datum_of d_weight d_value]. unfold attended_by.
     rewrite (nth_map _ _ _ 0%nat), seq_nth by (rewrite ?seq_length; exact Hi).
-    apply exact_enough; [reflexivity|]. apply Rplus_le_le_0_compat; apply Rmult_le_pos.
-    - apply times_pos.
-    - apply ratio_pos; apply total_pos; intros; [apply Rmult_le_pos; [apply Rlt_le, exp_pos|apply Rabs_pos]|].
-      apply Rlt_le, exp_pos.
-    - apply ratio_pos; apply IZR_le; lia.
-    - apply total_pos. intros. apply Rabs_pos.
+    assert (P : forall f : key -> R, (forall k, 0 <= f k) -> 0 <= total (map f keys))
+      by (intros f Hf; apply (Sum_pos keys f); auto).
+    assert (0 <= total (map (fun k => exp (score reals w h q k)) keys)) by (apply P; intros; pos).
+    assert (0 <= total (map (fun k => exp (score reals w h q k) * Rabs (value_at h k i)) keys))
+      by (apply P; intros; pos).
+    assert (0 <= total (map (fun k => Rabs (value_at h k i)) keys)) by (apply P; intros; pos).
+    apply no_error. assert (0 <= IZR (2 ^ 50)) by (apply IZR_le; discriminate). pos.
   Qed.
 
   Theorem exact_pass : float_pass w q keys (logits_in reals w q keys).
@@ -121,7 +113,8 @@ Section Pass.
     assert (E : attended reals w (over reals keys) q = concat zs) by apply flat_map_concat_map.
     unfold logits_in. rewrite E. set (x := after_attention reals w q (concat zs)).
     set (n1 := norm reals (before_hidden w) x). set (u := apply reals (up w) n1).
-    exists zs, x, n1, u, (after_hidden reals w x), (norm reals (before_logits w) (after_hidden reals w x)).
+    exists zs, x, n1, u, (after_hidden reals w x),
+      (norm reals (before_logits w) (after_hidden reals w x)).
     split; [unfold zs; clear; induction (heads w); cbn [map]; auto using attends_exact|].
     split; [apply affines_exact|]. split; [apply norms_exact|]. split; [apply affines_exact_alone|].
     split; [apply affines_exact|]. split; [apply norms_exact|]. unfold logits_of. cbv zeta.
