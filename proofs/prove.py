@@ -142,7 +142,7 @@ def describe_theorems(proofs: dict[Path, list[Theorem]]) -> str:
     files, assumptions = {}, set()
     for file, theorems in proofs.items():
         for theorem in theorems:
-            statement = textwrap.indent(f"{theorem.name}\n  : {theorem.statement}", "  ")
+            statement = textwrap.indent(f"{theorem.name}\n     : {theorem.statement}", "  ")
             files.setdefault(statement, []).append(
                 file.relative_to(FOLDER).with_suffix("").as_posix()
             )

@@ -325,11 +325,11 @@ def test_theorems_are_listed_with_all_that_they_assume(project):
     assert text.splitlines() == [
         "row:",
         "  sum",
-        "    : forall a b : N, decode (question a b) =",
+        "       : forall a b : N, decode (question a b) =",
         "         answer a b",
         "row:",
         "  Seed1.small",
-        "    : 1 = 1",
+        "       : 1 = 1",
         "2 theorems are proved. All that they assume of Coq's library (types: proofs/*/*.out):",
         "  FunctionalExtensionality: functional_extensionality_dep",
         "  PrimFloat: add",
