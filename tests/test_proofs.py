@@ -430,7 +430,7 @@ def test_contexts_are_those_of_the_independent_checker(compiled, tmp_path, row, 
     imports = " ".join(re.findall(r"\btasks\.\w+", text))
     (learned,) = re.findall(r"Definition learned : task := (.*?)\.\n", text)
     source = f"""
-        From Coq Require Import List.
+        From Coq Require Import List NArith.
         From Carry Require Import Windows {imports}.
         Import ListNotations.
         Set Printing Depth 1000000000.
