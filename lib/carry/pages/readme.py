@@ -228,19 +228,15 @@ def tabulate_certificates(numbers: Mapping[str, Any], least: int = 0) -> Table:
     lines = [
         [name_certified_row(row), *(f"{found[name]:,}" for name in
                                     ("trained", "parameters", "contexts")),
-         _count_seeds(found), _count_proofs(found)]
+         _count_seeds(found), _count_seeds(found, "coq")]
         for row, found in numbers["certificates"].items() if found["contexts"] >= least
     ]  # fmt: skip
     sizes = ["trained to", "parameters", "contexts"]
     return ["exact at every length", *sizes, "two programs", "Coq"], lines
 
 
-def _count_seeds(certificate: Mapping[str, Any]) -> str:
-    return f"{certificate['exact']} of {certificate['seeds']} seeds"
-
-
-def _count_proofs(certificate: Mapping[str, Any]) -> str:
-    return f"{certificate['coq']} seeds" if certificate["coq"] else ""
+def _count_seeds(certificate: Mapping[str, Any], proved: str = "exact") -> str:
+    return f"{certificate[proved]} of {certificate['seeds']} seeds" if certificate[proved] else ""
 
 
 def format_accuracy(numbers: Mapping[str, Any]) -> str:
@@ -258,8 +254,7 @@ def format_certificates(numbers: Mapping[str, Any]) -> str:
     Rows with fewer than `FEW_CONTEXTS` contexts share a sentence after it.
     """
     table = format_table(*tabulate_certificates(numbers, FEW_CONTEXTS))
-    few = [f"{name_certified_row(row)} ({_count_seeds(found)}"
-           f"{', ' + _count_proofs(found) + ' in Coq' if found['coq'] else ''})"
+    few = [f"{name_certified_row(row)} ({_count_seeds(found)}{', in Coq too' if found['coq'] else ''})"
            for row, found in numbers["certificates"].items()
            if found["contexts"] < FEW_CONTEXTS]  # fmt: skip
     note = f"\n\nWith fewer than {FEW_CONTEXTS:,} contexts: {'; '.join(few)}."
