@@ -236,7 +236,7 @@ def tabulate_certificates(numbers: Mapping[str, Any], least: int = 0) -> Table:
 
 
 def _count_seeds(certificate: Mapping[str, Any], proved: str = "exact") -> str:
-    return f"{certificate[proved]} of {certificate['seeds']} seeds" if certificate[proved] else ""
+    return f"{certificate[proved]} of {certificate['seeds']} seeds"
 
 
 def format_accuracy(numbers: Mapping[str, Any]) -> str:
@@ -254,7 +254,8 @@ def format_certificates(numbers: Mapping[str, Any]) -> str:
     Rows with fewer than `FEW_CONTEXTS` contexts share a sentence after it.
     """
     table = format_table(*tabulate_certificates(numbers, FEW_CONTEXTS))
-    few = [f"{name_certified_row(row)} ({_count_seeds(found)}{', in Coq too' if found['coq'] else ''})"
+    few = [f"{name_certified_row(row)} ({_count_seeds(found)}"
+           f"{', in Coq too' if found['coq'] else ''})"
            for row, found in numbers["certificates"].items()
            if found["contexts"] < FEW_CONTEXTS]  # fmt: skip
     note = f"\n\nWith fewer than {FEW_CONTEXTS:,} contexts: {'; '.join(few)}."
