@@ -128,5 +128,5 @@ def certificates():
                          ):  # fmt: skip
         lead = {"wrong": -0.5, "open": 0.1}.get(verdict, 3.0)
         errors = [400, 3 * (lead < 0), 0, lead, 0.5, lead - 0.5]
-        found.append([row, len(found), 10, 5_000, verdict, *errors])
+        found.append([row, len(found), 10, 5_000, verdict, *errors, verdict == "exact"])
     return pd.DataFrame(found, columns=CERTIFICATE_COLUMNS)

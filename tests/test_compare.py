@@ -143,7 +143,10 @@ def test_a_verdict_that_differs_is_named(project, capsys):
 
 def test_certificates_of_my_seeds_are_compared(project, capsys):
     def certify(folder, *verdicts):
-        seeds = [{"seed": seed, "verdict": verdict} for seed, verdict in enumerate(verdicts)]
+        seeds = [
+            {"seed": seed, "verdict": verdict, "weights": f"those of seed {seed}"}
+            for seed, verdict in enumerate(verdicts)
+        ]
         write_certificate(folder / f"{CERTIFIED}.json", {"row": CERTIFIED, "seeds": seeds})
 
     for seed in range(3):

@@ -283,9 +283,11 @@ def test_numbers_are_filled_in_between_markers(home):
     certificates = {
         "addition_relative": {
             "trained": 10, "parameters": 5000, "contexts": 40000, "exact": 2, "seeds": 2,
+            "coq": 1,
         },
         "copying_relative": {
             "trained": 10, "parameters": 5000, "contexts": 400, "exact": 0, "seeds": 1,
+            "coq": 0,
         },
     }  # fmt: skip
     place = '("addition_relative", "100 digits")'
@@ -311,7 +313,7 @@ def test_numbers_are_filled_in_between_markers(home):
     for start, numbers in (("1", coupled), ("all", mean)):
         number = readme.format_number(numbers["in distribution"])
         assert f"| Coupled, short | 10 digits | {start} | {number} |" in filled
-    assert "| Addition | 10 | 5,000 | 40,000 | 2 of 2 seeds |" in filled
+    assert "| Addition | 10 | 5,000 | 40,000 | 2 of 2 seeds | 1 of 2 seeds |" in filled
     assert "With fewer than 10,000 contexts: Copying (0 of 1 seeds)." in filled
     file = home / "README.md"
     file.write_text("<!-- numbers:claims -->gone<!-- /numbers -->")
