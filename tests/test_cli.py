@@ -80,7 +80,7 @@ REFUSED = {
     "run addition_scheme": "is unknown, did you mean 'addition_schemes'",
     "run one_pass --scale long": "run: no row of 'one_pass' has the scale 'long'; "
     "expected one of laptop",
-    "run addition_nope --seed 99": "addition_nope: no seed 99; expected 0 to 5",
+    "run addition_nope --seed 99": "addition_nope: no seed 99; expected 0 to 10",
     "run addition_nope --minutes 0": "'0' is no such time; expected more than 1",
     "run addition_nope --minutes 1": "'1' is no such time; expected more than 1",
     "run": "required: NAME",

@@ -56,7 +56,7 @@ def project(tmp_path, monkeypatch):
     read_runs.cache_clear()
     for row, seed in itertools.product((ROW, OTHER), range(4)):
         add(row, seed, [100, 90, 40 + 5 * seed, 0])
-    records = [{"id": name, "verdict": "not tested"} for name in (CLAIM, "of_an_earlier_version")]
+    records = [{"id": name, "seen": "not run"} for name in (CLAIM, "of_an_earlier_version")]
     paths.write_file(paths.REPORTS / "claims.json", json.dumps(records))
     git("init", "-q")
     git("add", "reports")
@@ -136,7 +136,7 @@ def test_a_verdict_that_differs_is_named(project, capsys):
     add(ROW, 2, [100, 90, 50, 0], seconds=2.0)
     add(CERTIFIED, 0, [100, 100, 100, 100])
     code, lines = run_compare(capsys)
-    assert code == 1 and f"  {CLAIM}: not tested, yours holds" in lines
+    assert code == 1 and f"  {CLAIM}: not run, yours counted" in lines
     assert "Reproduced in part: 4 of 4 numbers" in " ".join(lines)
     assert "but 1 of 1 verdicts differ." in " ".join(lines)
 
@@ -150,10 +150,10 @@ def test_certificates_of_my_seeds_are_compared(project, capsys):
         write_certificate(folder / f"{CERTIFIED}.json", {"row": CERTIFIED, "seeds": seeds})
 
     for seed in range(3):
-        add(CERTIFIED, seed, [100, 99, 100, 100])  # an error: the claim fails
+        add(CERTIFIED, seed, [100, 99, 100, 100])  # an error: the opposite of the claim
     certify(paths.REPORTS / "certificates", "exact", "exact", "wrong")
-    verdict = [{"id": CLAIM, "verdict": "fails"}]
-    paths.write_file(paths.REPORTS / "claims.json", json.dumps(verdict))
+    known = [{"id": CLAIM, "seen": "opposite"}, {"id": "of_an_earlier_version", "verdict": "holds"}]
+    paths.write_file(paths.REPORTS / "claims.json", json.dumps(known))
     git("add", "reports")
     git("commit", "-qm", "certificates")
     for seed in range(2):

@@ -136,13 +136,19 @@ def test_scores_of_a_card():
         ("far", 99, 99),
     ]  # fmt: skip
     assert scores["n"].tolist() == [10, 20, 10, 10] and set(scores["accuracy"]) == {0.5}
+    assert not scores["learned"].any(), "5 of 10 at the trained size"
     (spread,) = scores[["least", "median", "most", "seeds"]].drop_duplicates().values.tolist()
     assert spread == [0.2, 0.5, 1.0, 3]
     assert (scores["low"] < 0.5).all() and (scores["high"] > 0.5).all()
     card = make_card(system, scores.reset_index(), None)
-    assert "right on less than 99% of problems of trained sizes" in card
+    assert "At its worst trained size it is right on less than 95% of the problems." in card
     assert "beyond sizes of 99 is unknown" in card and "# mine, seed 1" in card
     assert "row `mine` of carry, scale `laptop`, seed 1" in card
+    learned = score_model(system, cells.assign(exact=cells["n"] - 3 * (cells["i"] > 10)))
+    assert "worst trained size" not in make_card(system, learned, None)
+    unknown = score_model(system, cells[cells["i"] > 10])
+    assert unknown["learned"].isna().all()
+    assert "worst trained size" not in make_card(system, unknown, None)
     none = score_model(system, cells[cells["seed"] == 0])
     assert none.empty and "Not measured" in make_card(system, none, None)
 

@@ -9,7 +9,7 @@ import ruamel.yaml
 
 from carry import claims
 from carry.claims.claim_settings import OWN_CLAIMS
-from carry.claims.items import COLUMNS, add_verdicts, load_items, render_index
+from carry.claims.items import COLUMNS, add_claims, load_items, render_index
 from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.plots import index
@@ -119,7 +119,7 @@ def test_claims_name_the_items_that_their_section_numbers():
 def test_items_have_the_records_of_their_claims():
     names = {"paper", "id", "items"}
     records = [claim.model_dump(include=names) for claim in claims.load_claims()]
-    items = add_verdicts(ITEMS, records).set_index(["work", "item"])
+    items = add_claims(ITEMS, records).set_index(["work", "item"])
     found = [record["id"] for record in items.loc[("mcleish2024", "Fig. 6"), "claims"]]
     assert found == ["abacus_fire_ahead_of_fire", "abacus_rope_ahead_of_rope"]
     assert items["claims"].map(len).sum() == sum(len(record["items"]) for record in records)

@@ -1,7 +1,6 @@
 """The committed notebooks are fit to be compared: nbval passes over what was never run."""
 
 import ast
-import json
 import re
 
 import nbformat
@@ -9,8 +8,6 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from carry.claims.items import load_items
-from carry.claims.verdicts import VERDICTS
-from carry.config import paths
 from carry.config.notebooks import find_notebooks
 from carry.experiments.resolve import list_rows
 from carry.plots import index
@@ -20,8 +17,6 @@ LONGEST = 15  # lines of a cell
 FIGURES = [name for work in list_works() for name in list_notebooks(work)]
 NOTEBOOKS = list(find_notebooks().values())
 MACHINE_PATH = re.compile(r"(?<![\w.])(?:/(?:home|Users|root|tmp|usr|opt|var|mnt)/|[A-Z]:\\)")
-# "a and b hold" is the plural of a verdict.
-VERDICT = re.compile(rf"\b({'|'.join(VERDICTS)}|hold|fail)\b")
 TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d|\b\d\d:\d\d:\d\d\b|\bit/s\b|\bWall time\b")
 WORKS = {*load_items()["work"]}
 REFUSERS = {  # calls that refuse wrong values in a line
@@ -152,35 +147,6 @@ def python(source):
     return "\n".join(
         line for line in source.splitlines() if not line.lstrip().startswith(("%", "!"))
     )
-
-
-def list_quotes(text):
-    """Return the claims, the p value and the verdict that each pair of parentheses quotes.
-
-    >>> list_quotes("It is ahead (+5 points; corrected p 0.03; `nope` holds), see (`claims`).")
-    [(['nope'], '0.03', 'holds'), (['claims'], None, None)]
-    """
-    quotes = []
-    for part in re.findall(r"\(([^()]*`\w+`[^()]*)\)", " ".join(text.split())):
-        p, verdicts = re.search(r"\bp (0\.\d+)", part), VERDICT.findall(part)
-        verdict = verdicts[0] if len(verdicts) == 1 else None
-        quotes.append((re.findall(r"`(\w+)`", part), p and p[1], verdict))
-    return quotes
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_findings_quote_the_ledger(name):
-    """Corrected p values and verdicts in parentheses are those of the committed ledger."""
-    ledger = json.loads((paths.ROOT / "reports" / "claims.json").read_text(encoding="utf-8"))
-    ledger = {record["id"]: record for record in ledger}
-    text = nbformat.read(find_notebook(name), as_version=4).cells[-1].source
-    for quoted, p, verdict in list_quotes(text):
-        for record in (ledger[claim] for claim in quoted if claim in ledger):
-            if verdict:
-                assert record["verdict"].startswith(verdict.removesuffix("s")), record["id"]
-            if p and len(quoted) == 1:
-                digits = len(p.removeprefix("0."))
-                assert p in (f"{record[key]:.{digits}f}" for key in ("p_corrected", "p")), quoted
 
 
 def find_checked_names(cell):

@@ -40,7 +40,7 @@ def test_intervals_have_the_seed_as_their_unit():
     ends = ["accuracy", "low", "high"]
     assert few[ends].equals(many[ends]) and many["n"].item() == 10 * few["n"].item() == 1200
     accuracies = made["exact"] / made["n"]
-    claimed = summarise_seeds(made.assign(accuracy=accuracies), "mean_over_seeds")
+    claimed = summarise_seeds(made.assign(value=accuracies), "mean_over_seeds")
     low, high = seed_interval(accuracies)
     assert few[ends].iloc[0].tolist() == [accuracies.mean(), low, 1.0] and high > 1
     assert claimed[:3] == tuple(few[ends].iloc[0])
@@ -209,7 +209,7 @@ def test_a_summary_of_seeds_is_that_of_the_ledger():
     part = scores[scores["region"] == "out of distribution"]
     summary = results.summarise_seeds(scores, ["row", "region"], digits=9)
     line = summary.loc[("addition_nope", "out of distribution")]
-    claimed = summarise_seeds(part, "mean_over_seeds")
+    claimed = summarise_seeds(part.assign(value=part["accuracy"]), "mean_over_seeds")
     assert np.allclose(line[["mean", "low", "high"]], claimed[:3]) and line["seeds"] == 3
     assert line["median"] == pytest.approx(part["accuracy"].median())
     assert line["n"] == part["n"].sum()

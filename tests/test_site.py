@@ -10,7 +10,8 @@ import bs4
 import pytest
 
 from carry import claims
-from carry.claims.verdicts import VERDICTS
+from carry.claims.errata import load_errata
+from carry.claims.verdicts import SEEN
 from carry.config import paths
 from carry.config.paths import ROOT
 from carry.config.settings import SettingsError
@@ -110,7 +111,11 @@ def test_the_ledger_is_a_plain_table_of_all_claims(texts):
     page = parse(texts["ledger.html"])
     rows = page.find_all("tr", id=True)
     assert [of["id"] for of in rows] == [f"claim-{record['id']}" for record in records()]
-    assert {of["data-verdict"] for of in rows} == {"holds", "fails", "not tested"}
+    assert {of["data-seen"] for of in rows} == {"same", "opposite", "not run"}
+    options = [of.text for of in page.find("select", id="seen").find_all("option")]
+    assert options == ["all", *SEEN]
+    for row, record in zip(rows, records(), strict=True):
+        assert ("Comparable: as in the work" in row.text) == (record["measured"] is not None)
     assert page.find("form", id="filters", hidden=True), "until its script runs"
 
 
@@ -222,11 +227,11 @@ def test_pages_can_be_read_without_seeing_them(texts):
         assert "notebooks/" in name or not page.find_all("th", scope=False)
 
 
-def test_each_verdict_has_a_colour():
+def test_each_answer_has_a_colour():
     """That it can be read in light and in dark is checked by axe, in test_site_browser.py."""
     css = (site.HERE / "style.css").read_text(encoding="utf-8")
-    for verdict in VERDICTS:
-        assert re.search(rf"\.{verdict.replace(' ', '-')}\b", css)
+    for seen in SEEN:
+        assert re.search(rf"\.{seen.replace(' ', '-')}\b", css)
 
 
 def test_the_search_finds_questions_figures_items_and_claims(first, texts):
@@ -316,8 +321,15 @@ def test_numbers_are_filled_in_between_markers(home):
     assert "| Addition | 10 | 5,000 | 40,000 | 2 of 2 seeds | 1 of 2 seeds |" in filled
     assert "With fewer than 10,000 contexts: Copying (0 of 1 seeds)." in filled
     file = home / "README.md"
-    file.write_text("<!-- numbers:claims -->gone<!-- /numbers -->")
-    assert "gone" not in readme.fill_readme(file).read_text()
+    names = ("claims", "not_run", "errata", "works.cho2025")
+    file.write_text("\n".join(f"<!-- numbers:{name} -->gone<!-- /numbers -->" for name in names))
+    filled = readme.fill_readme(file).read_text()
+    assert "gone" not in filled and "* needs a GPU: `" in filled
+    assert f"](notebooks/{load_errata()[1].notebook}.ipynb)" in filled
+    works = [record for record in records() if record["paper"] != "carry"]
+    seen = json.loads((paths.REPORTS / "seen.json").read_text())
+    assert f"Of the works' {len(works)} claims: {seen['same']} reproduced by models" in filled
+    assert sum(seen.values()) == len(works)
 
 
 @pytest.mark.parametrize("place", ["foting", 'number("gone", "far")', "number("])

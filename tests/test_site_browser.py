@@ -93,7 +93,7 @@ PROBE = """
   async function filter() {
     const report = { start: readLedger() };
     write("work", "cho2025");
-    write("verdict", "holds");
+    write("seen", "same");
     report.filtered = readLedger();
     write("text", "PRODUCTS nope");
     report.text = readLedger();
@@ -216,7 +216,7 @@ def test_the_ledger_is_filtered_and_sorted_and_keeps_its_state_in_the_address(re
     assert found["start"]["shown"] == found["all"]["shown"] == found["unsorted"]["shown"] == every
     assert found["start"]["hash"] == "" and found["all"]["hash"] in ("", "#")
     filtered = found["filtered"]
-    assert filtered["hash"] == "#work=cho2025&verdict=holds"
+    assert filtered["hash"] == "#work=cho2025&seen=same"
     assert filtered["count"] == f"{len(filtered['shown'])} of {len(every)} claims"
     assert 0 < len(filtered["shown"]) < 33 and set(filtered["shown"]) < set(every)
     assert len(found["text"]["shown"]) <= 2 and "multiplication" in "".join(found["text"]["shown"])

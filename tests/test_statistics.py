@@ -17,7 +17,7 @@ from scipy import stats
 from carry.config.settings import SettingsError
 from carry.evaluation import differences, intervals, thesis_runs
 from carry.evaluation.differences import ALPHA
-from carry.evaluation.regions import REGIONS, score_trained_lengths
+from carry.evaluation.regions import REGIONS, score_worst_trained_size
 
 TRIALS = 4000
 LARGE = [(16, 60), (40, 40)]  # numbers of models that take long
@@ -219,18 +219,26 @@ def test_the_interval_of_a_difference_is_welchs_and_no_narrower_than_newcombes()
 
 
 def test_only_trained_lengths_say_whether_a_model_has_learned():
-    """Trained problems before the grid, the grid before equal lengths; held-out pairs never."""
+    """Trained problems before the grid, the grid before equal lengths; held-out pairs never.
+
+    The worst size counts: one at which the interval of the share of right answers is below 95%.
+    """
     cells = pd.DataFrame(
         [
-            ("pairs", "trained", REGIONS[0], 10), ("pairs", "held out", REGIONS[0], 0),
-            ("unseen", "held out", REGIONS[0], 10), ("both", "grid", REGIONS[0], 9),
-            ("both", "equal", REGIONS[0], 10), ("both", "grid", REGIONS[1], 0),
-            ("equal", "equal", REGIONS[0], 10), ("equal", "equal", REGIONS[1], 0),
+            ("pairs", "trained", 0, 1, 10, 10), ("pairs", "held out", 0, 1, 0, 10),
+            ("unseen", "held out", 0, 1, 10, 10), ("both", "grid", 0, 1, 9, 10),
+            ("both", "equal", 0, 1, 0, 10), ("both", "grid", 1, 3, 0, 10),
+            ("equal", "equal", 0, 1, 10, 10), ("equal", "equal", 1, 3, 0, 10),
+            ("sizes", "grid", 0, 1, 3, 4), ("sizes", "grid", 0, 2, 160, 200),
+            ("enough", "grid", 0, 1, 100, 100), ("enough", "grid", 0, 2, 93, 100),
         ],
-        columns=["row", "set", "region", "exact"],
-    ).assign(n=10, start="1", seed=0)  # fmt: skip
-    scores = score_trained_lengths(cells).set_index("row")["accuracy"]
-    assert scores.to_dict() == {"pairs": 1.0, "both": 0.9, "equal": 1.0}
+        columns=["row", "set", "region", "i", "exact", "n"],
+    )  # fmt: skip
+    cells = cells.assign(start="1", seed=0, j=1, region=[REGIONS[at] for at in cells["region"]])
+    worst = score_worst_trained_size(cells).set_index("row")
+    shares = {"pairs": 1.0, "both": 0.9, "equal": 1.0, "sizes": 0.8, "enough": 0.93}
+    assert worst["accuracy"].to_dict() == shares and worst.loc["sizes", "size"] == 2
+    assert {*worst.index[~worst["learned"]]} == {"sizes"}  # 93 of 100 may be 95%
 
 
 def test_pairs_of_the_thesis():

@@ -16,31 +16,31 @@ parameters of rows at the scale `paper`; `construction` and `circuits`, a test o
 proof; `certified`, the seeds of a row with an exact certificate. A claim that cannot be tested has
 `not_tested` with the reason.
 
-Gate: only seeds that reach 99% at their trained lengths are measured; where half of the seeds of a
-row do not, or more, the claim is "not learned here".
-
 `compare` sets another row (or start, or place) against it; the claim is then about the difference,
 and only rows of the same training length are compared. It is tested over seeds (see
-`carry.evaluation.differences`), with at least 5 on each side, and all tests of a work are corrected
-together by Holm. `holds_if: "> 0"` tests an order, `margin: 0.1` tests that there is no larger
-difference. `items` are those of `items.yaml` that the claim is about.
-
-Every claim is also judged from each other start of ids that its rows were evaluated from.
-
-Without `compare`, a claim holds only if its whole interval fulfils the condition:
+`carry.evaluation.differences`), with at least 5 on each side. `holds_if: "> 0"` tests an order,
+`margin: 0.1` tests that there is no larger difference. `items` are those of `items.yaml` that the
+claim is about; the tests of the same first item are corrected together. `first_seed` is the first
+seed that counts, if the statistic was chosen after a look at those before. `carry.claims.verdicts`
+says which answers a claim can have. Without `compare`, a level is reached only if its whole
+interval fulfils the condition:
 
     statistic               the number                  its interval, 95%
-    mean_over_seeds         the mean of the seeds       t over the seeds, of which there are 3 or
-                                                        more; at least Wilson's of all problems
+    mean_over_seeds         the mean of the seeds       t over the seeds; at least Wilson's of all
+                                                        problems
     worst_seed, best_seed   accuracy of that seed       Wilson's, of that seed
-    worst_cell              the median seed in the      Wilson's, of that seed in this cell
-                            cell of the least median
     lowest                  the least accuracy of any   Wilson's, of that seed in this cell
                             seed in any cell
+    share_of_cells          the share of a seed's       as of mean_over_seeds, of cells
+                            cells that reach `above`,
+                            as a mean of seeds
+    share_of_seeds          share of seeds that reach   Wilson's, by the number of seeds (of a
+                            `above`                     difference: Newcombe's)
+    half_length             the length, in digits, at   t over the seeds
+                            which half is solved, as a
+                            mean of seeds
     errors                  wrong answers of all seeds  none: the claim is about these problems only
     seeds_certified         share of certified seeds    none: a proof is not a sample
-    seeds_above             share of seeds that reach   Wilson's, by the number of seeds (of a
-                            an accuracy                 difference: Newcombe's)
     a difference            of two such numbers         Welch's t over seeds, at least Newcombe's
                                                         of all problems; t of pairs within a row
 """
@@ -51,17 +51,46 @@ import json
 from pathlib import Path
 from typing import Any
 
+from IPython.display import Markdown
+
 from carry import results
 from carry.claims.claim_settings import load_claims
-from carry.claims.ledger_page import render_ledger
+from carry.claims.ledger_page import (
+    describe_number,
+    format_table,
+    render_ledger,
+    render_own_claims,
+)
 from carry.claims.verdicts import judge_claims
 from carry.config import paths
+from carry.plots.notebook import Notebook
 
-__all__ = ["judge_claims", "load_claims", "render_ledger", "write_ledger"]
+__all__ = ["judge_claims", "load_claims", "render_ledger", "show_claims", "write_ledger"]
+
+
+def show_claims(notebook: Notebook) -> Markdown:
+    """Return what was seen of the claims that a notebook is about, as a table.
+
+    These are the claims of its work about the items that its figures answer, and our own claims
+    that name it as their section.
+    """
+    work, _, question = notebook.name.partition("/")
+    records = json.loads((paths.REPORTS / "claims.json").read_text(encoding="utf-8"))
+    lines = [
+        [f"`{record['id']}` {record['statement']}", record["paper_value"], record["seen"],
+         describe_number(record) if record["measured"] is not None else record["reason"],
+         record["comparable"]]
+        for record in records
+        if (record["paper"] == work and {*record["items"]} & notebook.answers)
+        or record["section"] == question
+    ]  # fmt: skip
+    return Markdown(format_table(["claim", "stated", "seen", "ours", "comparable"], lines))
 
 
 def write_ledger(folder: Path = paths.REPORTS) -> list[dict[str, Any]]:
-    """Test all claims on the results in git, write claims.json and claims.md, and return records.
+    """Test all claims on the results in git, write them to a folder, and return their records.
+
+    claims.json has all records, claims.md those of the works, and own_claims.md our own.
 
     Of rows with results at several scales, those of a laptop are measured.
     """
@@ -69,4 +98,5 @@ def write_ledger(folder: Path = paths.REPORTS) -> list[dict[str, Any]]:
     text = json.dumps(records, indent=2, ensure_ascii=False) + "\n"
     paths.write_file(folder / "claims.json", text)
     paths.write_file(folder / "claims.md", render_ledger(records))
+    paths.write_file(folder / "own_claims.md", render_own_claims(records))
     return records

@@ -25,12 +25,17 @@ from carry.models.constructions.adder import Codes
 FOLDER = paths.ROOT / "claims"
 ITEMS = FOLDER / "items.yaml"  # what the works number, by work, see `carry.claims.items`: no claims
 OWN_CLAIMS = "carry"
-STATISTICS = Literal["mean_over_seeds", "worst_seed", "best_seed", "worst_cell", "lowest", "errors"]
-COMPARABLE = ("mean_over_seeds", "seeds_above")  # statistics with the seed as their unit
-STARTS = ("1", "all")  # protocols of the first id; 1 is the papers'
+STATISTICS = Literal[
+    "mean_over_seeds", "worst_seed", "best_seed", "lowest", "errors",
+    "share_of_seeds", "share_of_cells", "half_length",
+]  # fmt: skip
+OF_THRESHOLD = ("share_of_seeds", "share_of_cells")  # these count what reaches `above`
+# Statistics with the seed as their unit, so that two rows can be compared.
+COMPARABLE = ("mean_over_seeds", "half_length", *OF_THRESHOLD)
 # What is correct in n responses: the whole response; its first token; or its last digit, given the
-# correct tokens before it (for parity with steps, this is the answer).
-COUNTS = Literal["exact", "first_right", "last_right"]
+# correct tokens before it (for parity with steps, this is the answer). Or of n wrong responses,
+# those that end too early or too late.
+COUNTS = Literal["exact", "first_right", "last_right", "wrong_length"]
 CONDITION = r"(>=|>|<=|<)\s*(-?\d+(?:\.\d+)?)"
 Condition = Annotated[str, match_words(f"({CONDITION})?", "a sign and a number, as '>= 0.99'")]
 ADDED_COLUMN = "beyond"  # of analysis tables, see `AnalysisMeasure`
@@ -42,7 +47,8 @@ class CellFilter(Settings):
     `region` is a region of the grid, or "far"; rows that train on several separate lengths also
     have "interpolation" and "extrapolation", in the set of equal lengths. Without `region` and
     `set`, `digits` (of both operands) selects from the sets of equal lengths. `beyond` is the
-    number of digits above the longest in training; `within` has the largest i and j. `start` is the
+    number of digits above the longest in training; `within` has the largest i and j; both are
+    larger than `longer_than`. `start` is the
     protocol of the first id: 1 as in the papers, or the mean of next-token probabilities over all.
     """
 
@@ -56,17 +62,18 @@ class CellFilter(Settings):
     j: int | None = None
     beyond: int | None = None
     within: Pair | None = None
+    longer_than: int | None = None
     trained: int | None = None
     start: Literal["1", "all"] = "1"
 
 
 class Measure(Settings):
-    """A statistic over the selected cells of each row, or the share of seeds above an accuracy."""
+    """A statistic over the selected cells of each row; `carry.claims` lists the statistics."""
 
     rows: Annotated[list[str], Field(min_length=1)]
     where: CellFilter
     statistic: STATISTICS = "mean_over_seeds"
-    above: float | None = None  # the accuracy that seeds have to reach; `statistic` is seeds_above
+    above: float | None = None  # the accuracy that seeds, or cells, have to reach
     count: COUNTS = "exact"
 
 
@@ -135,13 +142,12 @@ class ThesisRuns(Settings):
 
 
 class Claim(Settings):
-    """One claim; `items` are those of `claims/items.yaml`, `scale` says how our check differs.
+    """One claim; `items` are those of `claims/items.yaml`, and `paper` is the name of the file.
 
-    Only the seeds that reach 99% at the trained lengths are measured; a claim that needs no such
-    gate says why in `ungated`. Claims about cells in distribution, and those that count the seeds
-    that reach an accuracy, have none. `margin` makes a comparison a test of no difference. Its rows
-    got more seeds after `interim_tests` that did not decide; each costs as much as a further claim.
-    `certified` is the row whose certified seeds count, and `paper` the name of the file.
+    `scale` says how our check differs, and `protocol` how its protocol does, if it is another one.
+    `margin` makes a comparison a test of no difference. If the statistic was chosen after a look at
+    some seeds, only those from `first_seed` count. `certified` is the row whose certified seeds
+    count.
     """
 
     id: str
@@ -151,6 +157,7 @@ class Claim(Settings):
     statement: str
     paper_value: str
     scale: str = ""
+    protocol: str = ""
     measure: Measure | None = None
     analysis: AnalysisMeasure | None = None
     certified: str | None = None
@@ -160,9 +167,8 @@ class Claim(Settings):
     thesis_runs: ThesisRuns | None = None
     compare: Comparison | None = None
     holds_if: Condition = ""
-    margin: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
-    ungated: str = ""
-    interim_tests: Annotated[int, Field(ge=0)] = 0
+    margin: Annotated[float, Field(gt=0.0)] | None = None
+    first_seed: Annotated[int, Field(ge=0)] = 0
     not_tested: str = ""
 
     @model_validator(mode="after")
@@ -170,20 +176,24 @@ class Claim(Settings):
         measures = (self.measure, self.analysis, self.certified, self.parameters,
                     self.construction, self.circuits, self.thesis_runs)  # fmt: skip
         tested, compared, statistic = sum(map(bool, measures)), self.compare, self.statistic()
-        two_starts = compared and self.is_order_of_rows() and "start" in compared.where
         measure, where = self.measure, self.measure and self.measure.where
+        two_starts = compared and self.is_order_of_rows() and "start" in compared.where
+        needs_threshold = statistic in OF_THRESHOLD
+        is_share = statistic not in (None, "errors", "half_length")
         threshold = self.condition()[1] if self.holds_if else 0.0
         least = -1.0 if compared or self.thesis_runs else 0.0
         rules = [
-            (not where or where.set or where.region or where.digits or where.beyond is not None,
+            (not where or where.set or where.region or where.digits or where.beyond is not None
+             or statistic == "half_length",
              "a set, a region, digits or beyond in measure.where"),
+            (not measure or needs_threshold == (measure.above is not None),
+             f"measure.above {'with' if needs_threshold else 'without'} {statistic!r}"),
             (tested + bool(self.not_tested) == 1, "either measure or not_tested, with the reason"),
             (tested == bool(self.holds_if) + (self.margin is not None),
              "measure and holds_if together, or margin in its place"),
-            (statistic in (None, "errors") or least <= threshold <= 1.0,
+            (not is_share or least <= threshold <= 1.0,
              f"a threshold from {least:g} to 1 in holds_if"),
             (compared or self.margin is None, "compare next to margin"),
-            (compared or not self.interim_tests, "compare next to interim_tests"),
             (not compared or statistic in COMPARABLE,
              f"compare next to a statistic over seeds, not {statistic!r}"),
             (not (compared and measure) or len(measure.rows) == 1,
@@ -206,8 +216,6 @@ class Claim(Settings):
             return "mean_over_pairs" if self.thesis_runs.score == "exact" else "loss_over_pairs"
         if self.certified:
             return "seeds_certified"
-        if self.measure and self.measure.above is not None:
-            return "seeds_above"
         if part := self.measure or self.analysis:
             return part.statistic
         return None if self.not_tested else "errors"
@@ -220,17 +228,20 @@ class Claim(Settings):
         """Return whether both sides of a test are of the same seeds, or of pairs of runs."""
         return bool(self.thesis_runs) or not self.is_order_of_rows()
 
-    def has_gate(self) -> bool:
-        """Return whether only seeds that have learned their trained lengths are measured."""
-        if self.statistic() == "seeds_above":
-            return False
-        about_learning = self.measure and self.measure.where.region == "in distribution"
-        return bool((self.measure or self.analysis) and not self.ungated and not about_learning)
+    def is_negative(self) -> bool:
+        """Return whether the claim says that models fail: that a level is low."""
+        return self.holds_if.startswith("<") and self.statistic() != "errors" and not self.compare
 
-    def is_about_learning(self) -> bool:
-        """Return whether the claim is about the accuracy at the trained lengths of its rows."""
-        level = self.measure and self.measure.above is None and not self.compare
-        return bool(level) and not self.has_gate()
+    def is_beyond_training(self) -> bool:
+        """Return whether a model has to have learned its trained sizes for the claim.
+
+        Sets of strings, and sums of a trained size that are held out, have no sizes beyond them.
+        """
+        return not (self.measure and self.measure.where.set in ("test", "held out"))
+
+    def family(self) -> tuple[str, str]:
+        """Return the question to which the claim belongs: the first item, else the section."""
+        return self.paper, (self.items or [self.section])[0]
 
     def measured_rows(self) -> list[str]:
         """Return the rows of the measure, or of the analysis."""
@@ -261,7 +272,9 @@ def read_items(path: Path = ITEMS) -> dict[str, list[dict[str, Any]]]:
 def list_claim_files(folder: Path = FOLDER) -> list[Path]:
     """Return the files of a folder: in the order of `ITEMS`, others by name, then our own."""
     papers = [*read_items()]
-    others = sorted({path.stem for path in folder.glob("*.yaml")} - {*papers, OWN_CLAIMS, "items"})
+    others = sorted(
+        {path.stem for path in folder.glob("*.yaml")} - {*papers, OWN_CLAIMS, "items", "errata"}
+    )
     files = [folder / f"{name}.yaml" for name in (*papers, *others, OWN_CLAIMS)]
     return [path for path in files if path.exists()]
 

@@ -2,13 +2,13 @@
 
 `claims/items.yaml` has a list of items for each work. Our figures say themselves which items they
 answer (`carry.plots.index`), and so do claims (`items`). Together they are the index that leads
-from a number of a work, such as "Fig. 5", to our figures, notebooks and verdicts.
+from a number of a work, such as "Fig. 5", to our figures, notebooks and claims.
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,12 +17,13 @@ import pandas as pd
 from pydantic import Field
 
 from carry.claims.claim_settings import ITEMS, read_items
-from carry.claims.ledger_page import describe_number, format_table
-from carry.claims.verdicts import VERDICTS
+from carry.claims.ledger_page import count_seen, describe_number, format_table
 from carry.config import paths
 from carry.config.settings import Settings, SettingsError, check_known, suggest_name
 from carry.plots import index
 
+# What was seen of a claim whose contrast can be seen.
+VISIBLE = ("same", "consistent", "counted", "no effect", "opposite")
 COLUMNS = ["work", "item", "section", "title", "stated", "figures", "notebooks", "reason", "scale"]
 Text = Annotated[str, Field(min_length=1)]
 
@@ -92,11 +93,11 @@ def load_items(path: Path = ITEMS, root: Path | None = None) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
-def add_verdicts(items: pd.DataFrame, records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def add_claims(items: pd.DataFrame, records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return items with the ledger's records of their claims as the column `claims`.
 
-    >>> record = {"id": "a", "paper": "cho2025", "items": ["Fig. 6"], "verdict": "holds"}
-    >>> added = add_verdicts(load_items(), [record])
+    >>> record = {"id": "a", "paper": "cho2025", "items": ["Fig. 6"], "seen": "same"}
+    >>> added = add_claims(load_items(), [record])
     >>> added.loc[added["claims"].map(len) > 0, "item"].tolist()
     ['Fig. 6']
     """
@@ -107,41 +108,31 @@ def add_verdicts(items: pd.DataFrame, records: Sequence[Mapping[str, Any]]) -> p
     return items.assign(claims=[claims[one.work, one.item] for one in items.itertuples()])
 
 
-def summarise_claims(records: Iterable[Mapping[str, Any]]) -> str:
-    """Return the verdicts of the claims of an item, with their numbers where there are several.
-
-    >>> summarise_claims([{"verdict": "holds"}]), summarise_claims([])
-    ('holds', '')
-    >>> summarise_claims([{"verdict": name} for name in ("fails", "holds", "fails")])
-    'holds 1, fails 2'
-    """
-    count = Counter(record["verdict"] for record in records)
-    if count.total() == 1:
-        return next(iter(count))
-    return ", ".join(f"{name} {count[name]}" for name in VERDICTS if count[name])
-
-
 def _is_drawn(notebook: str, figure: str) -> bool:
     return (paths.figures_folder(notebook) / f"{figure}.svg").exists()
 
 
-def name_answers(items: pd.DataFrame) -> list[str]:
-    """Return for each item by what it is covered here: a figure, a printed table, or nothing yet.
+def classify_items(items: pd.DataFrame) -> list[str]:
+    """Return for each item how it is answered here; items have the column `claims`.
 
-    >>> items = load_items().set_index("item")
-    >>> name_answers(items[items["work"] == "mcleish2024"].loc[["Fig. 3", "Table 5"]])
-    ['figure', 'none']
+    `covered`: its contrast was measured where it can be seen, or it states none and is shown.
+    `reduced`: it is shown, but its contrast cannot be seen at our sizes. `not shown`: neither.
+
+    >>> items = add_claims(load_items(), []).set_index("item")
+    >>> classify_items(items[items["work"] == "mcleish2024"].loc[["Fig. 1", "Table 5"]])
+    ['covered', 'not shown']
     """
-    figures, answers = index.list_figures(), []
+    figures, classes = index.list_figures(), []
     for item in items.itertuples():
         homes = {name: figures[name].notebook for name in item.figures}
-        if any(_is_drawn(notebook, name) for name, notebook in homes.items()):
-            answers.append("figure")
-        elif not {*item.notebooks} <= {*homes.values()}:
-            answers.append("printed table")
+        is_drawn = any(_is_drawn(notebook, name) for name, notebook in homes.items())
+        is_shown = is_drawn or not {*item.notebooks} <= {*homes.values()}
+        is_seen = any(of["seen"] in VISIBLE and not of["edge"] for of in item.claims)
+        if is_seen or (is_shown and not item.claims):
+            classes.append("covered")
         else:
-            answers.append("figure not drawn" if homes else "none")
-    return answers
+            classes.append("reduced" if is_shown else "not shown")
+    return classes
 
 
 def _describe_first(records: Sequence[Mapping[str, Any]]) -> str:
@@ -170,7 +161,7 @@ def render_index(items: pd.DataFrame) -> str:
     """Return items of one work as a Markdown table for `notebooks/index.ipynb`, with links.
 
     Consecutive items of one kind share a line if they differ in their titles alone. They have the
-    column `claims` of `add_verdicts`.
+    column `claims` of `add_claims`.
     """
     columns = ["item", "stated there", "ours, of the first claim", "notebooks, figures", "claims"]
     lines = []
@@ -188,7 +179,7 @@ def _list_cells(item: Any) -> tuple[str, ...]:
         item.stated,
         _describe_first(item.claims),
         _link_answers(item.notebooks, item.figures),
-        summarise_claims(item.claims),
+        count_seen(item.claims) if item.claims else "",
         "; ".join(filter(None, [item.scale, item.reason])),
     )
 

@@ -1,36 +1,33 @@
-"""The ledger as a Markdown page."""
+"""The ledger as Markdown pages: the claims of the works, and our own."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from carry import results
 from carry.claims.claim_settings import OWN_CLAIMS
-from carry.claims.verdicts import METHOD, VERDICTS
-from carry.departures import compare_lengths, tabulate_departures
-from carry.experiments.run import Run
-
-# How a number of claims with a verdict reads.
-WORDS = {
-    "holds": "hold",
-    "fails": "fail",
-    "too few seeds": "with too few seeds",
-}
+from carry.claims.errata import render_errata
+from carry.claims.verdicts import METHOD, SEEN, summarise_seen
+from carry.evaluation.intervals import format_percent
 
 
-def render_ledger(records: list[dict[str, Any]]) -> str:
-    """Return the ledger as Markdown, with a table for each work, and what is not tested and why."""
-    parts = ["# Claims", f"{summarise_verdicts(records)}. {METHOD}"]
-    for paper in dict.fromkeys(record["paper"] for record in records):
-        rows = [record for record in records if record["paper"] == paper]
-        parts += [f"## {paper}", f"{_count_verdicts(rows)}.", _render_table(rows)]
-        parts += [_render_departures(paper, rows)]
-    untested = list_untested(records)
-    parts += ["## Not tested, and why", untested] if untested else []
-    return "\n\n".join(filter(None, parts)) + "\n"
+def render_ledger(records: Sequence[dict[str, Any]]) -> str:
+    """Return the claims of the works as Markdown, with a table for each work, and the errata."""
+    theirs = [record for record in records if record["paper"] != OWN_CLAIMS]
+    parts = ["# Claims", summarise_claims(records), METHOD]
+    parts += ["`carry show ROW --against paper` lists how a row differs from the work."]
+    for paper in dict.fromkeys(record["paper"] for record in theirs):
+        rows = [record for record in theirs if record["paper"] == paper]
+        parts += [f"## {paper}", f"{len(rows)}: {count_seen(rows)}.", _render_table(rows)]
+    return "\n\n".join([*parts, "## Errata", render_errata()]) + "\n"
+
+
+def render_own_claims(records: Sequence[dict[str, Any]]) -> str:
+    """Return our own claims as Markdown."""
+    ours = [record for record in records if record["paper"] == OWN_CLAIMS]
+    parts = ["# Our own claims", f"{len(ours)}: {count_seen(ours)}.", METHOD, _render_table(ours)]
+    return "\n\n".join(parts) + "\n"
 
 
 def format_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
@@ -45,125 +42,114 @@ def format_table(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     return "\n".join([rows[0], f"|{'---|' * len(columns)}", *rows[1:]])
 
 
-def summarise_verdicts(records: list[dict[str, Any]]) -> str:
-    """Return the number of claims with each verdict: those of the papers, then our own.
+def summarise_claims(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return in a sentence how many claims of the works were seen, and of how many.
 
-    >>> claims = [("cho2025", "holds"), ("cho2025", "not tested"), ("carry", "holds")]
-    >>> summarise_verdicts([{"paper": paper, "verdict": verdict} for paper, verdict in claims])
-    'Claims of the papers, 2: 1 hold, 1 not tested; our own, 1: 1 hold'
+    >>> summarise_claims([{"paper": "cho2025", "seen": "same"}, {"paper": "carry", "seen": "same"}])
+    "Of the works' 1 claims: 1 reproduced by models trained here."
     """
-    ours = [record for record in records if record["paper"] == OWN_CLAIMS]
     theirs = [record for record in records if record["paper"] != OWN_CLAIMS]
-    parts = {"claims of the papers": theirs, "our own": ours}
-    counts = [f"{name}, {_count_verdicts(part)}" for name, part in parts.items() if part]
-    return "; ".join(counts).replace("claims", "Claims", 1)
+    counts = [f"{count} {SEEN[name]}" for name, count in summarise_seen(theirs).items()]
+    return f"Of the works' {len(theirs)} claims: {', '.join(counts)}."
 
 
-def _count_verdicts(records: list[dict[str, Any]]) -> str:
-    count = Counter(record["verdict"] for record in records)
-    counts = [f"{count[name]} {WORDS.get(name, name)}" for name in VERDICTS if count[name]]
-    return f"{len(records)}: {', '.join(counts)}"
+def count_seen(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return what was seen of some claims, with numbers where there are several.
+
+    >>> count_seen([{"seen": "same"}]), count_seen([{"seen": "same"}, {"seen": "unclear"}])
+    ('same', 'same 1, unclear 1')
+    """
+    counts = summarise_seen(records)
+    if len(records) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
-def list_untested(records: list[dict[str, Any]]) -> str:
-    """Return the claims of the papers without a test, by reason, as a Markdown list.
+def list_not_run(records: Sequence[dict[str, Any]]) -> str:
+    """Return the claims of the works that were not run, by reason, as a Markdown list.
 
-    >>> record = {"paper": "cho2025", "verdict": "not tested", "reason": "needs a GPU"}
+    >>> record = {"paper": "cho2025", "seen": "not run", "reason": "needs a GPU"}
     >>> missing = {**record, "id": "c", "reason": "needs row parity_nope of scale gpu"}
-    >>> print(list_untested([{**record, "id": "a"}, {**record, "id": "b"}, missing]))
+    >>> print(list_not_run([{**record, "id": "a"}, {**record, "id": "b"}, missing]))
     * needs a GPU: `a`, `b`
     * needs a row of scale gpu: `c`
     """
     reasons: dict[str, list[str]] = {}
     for record in records:
-        if record["verdict"] == "not tested" and record["paper"] != OWN_CLAIMS:
+        if record["seen"] == "not run" and record["paper"] != OWN_CLAIMS:
             reason = re.sub(r"\brow \w+_\w+", "a row", record["reason"])
             reason = re.sub(r"no result for .*", "no result for the sizes of the claim", reason)
             reasons.setdefault(reason, []).append(f"`{record['id']}`")
     return "\n".join(f"* {reason}: {', '.join(names)}" for reason, names in reasons.items())
 
 
-def _render_table(records: list[dict[str, Any]]) -> str:
-    columns = ["verdict", "claim", "section", "its value"]
-    columns += ["at the paper's lengths (scale `paper`)", "measured here"]
+def _render_table(records: Sequence[dict[str, Any]]) -> str:
+    columns = ["seen", "claim", "section", "its value", "measured here", "comparable"]
     lines = []
     for record in records:
         statement = f"`{record['id']}` {record['statement']}"
-        cells = [f"**{record['verdict']}**", statement, record["section"], record["paper_value"]]
-        lengths = "" if record["paper"] == OWN_CLAIMS else compare_lengths(_find_runs(record))
-        lines.append([*cells, lengths, describe_measurement(record)])
+        cells = [f"**{record['seen']}**", statement, record["section"], record["paper_value"]]
+        lines.append([*cells, describe_measurement(record), record["comparable"]])
+    if not any(record["comparable"] for record in records):
+        columns, lines = columns[:-1], [line[:-1] for line in lines]
     return format_table(columns, lines)
 
 
-def _render_departures(paper: str, records: list[dict[str, Any]]) -> str:
-    """Return the departures of a work's rows from it as a list."""
-    runs = {row: run for record in records for row, run in _find_runs(record).items()}
-    table = tabulate_departures({} if paper == OWN_CLAIMS else runs)
-    title = "Departures of rows from the paper (all sizes: `carry show ROW --against paper`):"
-    lines = [
-        f"* `{rows.replace(', ', '`, `')}`: {'; '.join(filter(None, texts)) or 'none'}"
-        for rows, *texts in table.itertuples()
-    ]
-    return "\n".join([title, "", *lines]) if lines else ""
-
-
-def _find_runs(record: dict[str, Any]) -> dict[str, Run]:
-    """Return the settings of the results of a record, by row."""
-    return {row: results.read_runs()[row, scale] for row, scale in record["scales"].items()}
-
-
-def describe_number(record: dict[str, Any]) -> str:
-    """Return the number that a record measured, with its interval if it has one.
+def describe_number(record: Mapping[str, Any]) -> str:
+    """Return the number that a record measured, with its interval; of a comparison, both sides.
 
     >>> share = {"measured": 0.5, "interval": [0.4, 0.612], "statistic": "worst_seed"}
-    >>> describe_number(share)
-    '50.0% (40.0% to 61.2%)'
-    >>> describe_number({**share, "statistic": "mean_over_seeds, difference"})
-    '+50.0 points (+40.0 to +61.2)'
+    >>> describe_number({**share, "values": [0.5]})
+    '50.0% (40.0 to 61.2)'
+    >>> describe_number({**share, "statistic": "mean_over_seeds, difference", "values": [0.6, 0.1]})
+    '60.0% against 10.0%: +50.0 points (+40.0 to +61.2)'
     """
     low, high = record["interval"]
-    if record["statistic"] == "errors":
+    statistic, difference = record["statistic"].removesuffix(", difference"), ""
+    if statistic == "errors":
         return f"{record['measured']:.0f} errors"
-    if record["statistic"] == "seeds_certified":
+    if statistic == "seeds_certified":
         return f"{record['measured'] * record['seeds']:.0f} of {record['seeds']} seeds certified"
-    if record["statistic"].startswith("loss_over_pairs"):
+    if statistic == "loss_over_pairs":
         number = [f"{value:+.2f}" for value in (record["measured"], low, high)]
         return f"loss lower by {number[0]} powers of ten ({number[1]} to {number[2]})"
-    if "difference" in record["statistic"]:
-        number = [f"{100 * value:+.1f}" for value in (record["measured"], low, high)]
-        return f"{number[0]} points ({number[1]} to {number[2]})"
-    return f"{record['measured']:.1%} ({low:.1%} to {high:.1%})"
+    is_length, (unit, scale) = statistic == "half_length", ("points", 100)
+    if is_length:
+        unit, scale = "digits", 1
+    if len(record["values"]) == 2:
+        sides = [f"{value:.1f}" if is_length else f"{format_percent(value)}%"
+                 for value in record["values"]]  # fmt: skip
+        number = [f"{scale * value:+.1f}" for value in (record["measured"], low, high)]
+        difference = f"{number[0]} {unit} ({number[1]} to {number[2]})"
+        return f"{' against '.join(sides)}: {difference}"
+    number = [f"{value:.1f}" if is_length else format_percent(value)
+              for value in (record["measured"], low, high)]  # fmt: skip
+    return f"{number[0]}{' digits' if is_length else '%'} ({number[1]} to {number[2]})"
 
 
-def describe_measurement(record: dict[str, Any]) -> str:
+def describe_measurement(record: Mapping[str, Any]) -> str:
     """Return the measurement of a record with its basis, or the reason why it is missing."""
     if record["measured"] is None:
         return record["reason"]
     parts = [describe_number(record), f"wanted {record['holds_if']}"]
     if record["p"] is not None:
         parts.append(_describe_test(record))
-    parts.append(_describe_basis(record))
-    if len(record["starts"]) > 1:
-        verdicts = [f"{start}: {verdict}" for start, verdict in record["starts"].items()]
-        parts.append(f"by start {', '.join(verdicts)}")
-    if record["reason"]:
-        parts.append(record["reason"])
+    parts += [_describe_basis(record), *filter(None, [record["edge"], record["reason"]])]
     scale = f". {record['scale']}" if record["scale"] else ""
     return "; ".join(parts) + scale
 
 
-def _describe_test(record: dict[str, Any]) -> str:
+def _describe_test(record: Mapping[str, Any]) -> str:
     text = f"p {record['p']:.2g}, of the contrary {record['p_contrary']:.2g}"
-    if record["tests"]:
-        corrected = [f"{record[p]:.2g}" for p in ("p_corrected", "p_contrary_corrected")]
-        text += f" (corrected for {record['tests']} tests: {corrected[0]} and {corrected[1]})"
+    if record["tests"] > 1:
+        text += f" (of {record['tests']} tests: {record['q']:.2g} and {record['q_contrary']:.2g})"
     if "pairs" in record:
         counts = [f"{number} {name}" for name, number in record["pairs"].items()]
         text += f"; pairs: {', '.join(counts)}, sign test p {record['p_sign']:.2g}"
     return text
 
 
-def _describe_basis(record: dict[str, Any]) -> str:
+def _describe_basis(record: Mapping[str, Any]) -> str:
     basis = record["row"]
     if record["compared_with"]:
         other = record["compared_with"]
@@ -174,13 +160,30 @@ def _describe_basis(record: dict[str, Any]) -> str:
     seeds = " and ".join(map(str, record["sides"])) + " seeds"
     if "pairs" in record:
         seeds = f"{record['seeds']} pairs"
-    basis += f", n = {record['n']:,}, {seeds}"
-    if record["learned"]:
+    if record["first_seed"]:
+        seeds += f" from seed {record['first_seed']}"
+    basis += f", n = {record['n']:,}" + f", {seeds}" * any(record["sides"])
+    if "of_learned" in record:
         counts = [f"{learned} of {of}" for learned, of in record["learned"].values()]
         basis += f", learned {' and '.join(counts)}"
-    if record["steps"]:
-        basis += f", {' and '.join(f'{steps:,}' for steps in record['steps'].values())} steps"
+        if record["of_learned"] is not None:
+            basis += f" (of these {describe_learned(record)})"
     for name, values in record["unlike"].items():
         basis += f", {name} {' and '.join(map(str, values))}"
-    scales = dict.fromkeys(record["scales"].values())
+    scales = [scale for scale in dict.fromkeys(record["scales"].values()) if scale != "laptop"]
     return f"{basis}, scale {' and '.join(scales)}" if scales else basis
+
+
+def describe_learned(record: Mapping[str, Any]) -> str:
+    """Return the number of the seeds that have learned their trained sizes.
+
+    >>> record = {"statistic": "half_length, difference", "values": [9.0, 8.5], "of_learned": 0.75}
+    >>> describe_learned(record), describe_learned({**record, "statistic": "", "values": [0.5]})
+    ('+0.8 digits', '75.0%')
+    """
+    value, sign = record["of_learned"], "+" if len(record["values"]) == 2 else ""
+    if record["statistic"] == "errors":
+        return f"{value:.0f} errors"
+    if record["statistic"].startswith("half_length"):
+        return f"{value:{sign}.1f} digits"
+    return f"{100 * value:+.1f} points" if sign else f"{format_percent(value)}%"

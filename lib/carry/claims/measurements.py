@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
-from carry.claims.claim_settings import CellFilter, Claim, find_comparison
+from carry.claims.claim_settings import CellFilter, Claim, Measure, find_comparison
 from carry.evaluation import thesis_runs
 from carry.evaluation.differences import (
     compute_equivalence_p,
@@ -38,7 +39,8 @@ class SeedTest(NamedTuple):
 class Measurement(NamedTuple):
     """A number, its interval, and the numbers of problems and seeds that it rests on.
 
-    `seeds` has the number of each side of a comparison, which has a `test`.
+    `seeds` and `sides` have the number of seeds and the value of each side; a comparison has two
+    sides, and a `test`.
     """
 
     value: float
@@ -46,6 +48,7 @@ class Measurement(NamedTuple):
     high: float
     n: int
     seeds: tuple[int, ...]
+    sides: tuple[float, ...]
     test: SeedTest | None = None
 
 
@@ -85,17 +88,12 @@ def add_last_digit(cells: pd.DataFrame, places: pd.DataFrame) -> pd.DataFrame:
 
 def measure_row(claim: Claim, row: str, cells: pd.DataFrame) -> Measurement:
     """Return the statistic of one row of a claim, or its difference to the compared row."""
-    measure, sides = claim.measure, [(row, claim.measure.where, claim.measure.count)]
-    if claim.compare:
-        sides.append((*find_comparison(claim), claim.compare.count or measure.count))
-    counts = [count_by_seed(cells, *side, claim.statistic()) for side in sides]
-    if measure.above is not None:  # each seed is one problem, which is correct or not
-        for at, seeds in enumerate(counts):
-            reached = (seeds["accuracy"] >= measure.above).astype(int)
-            counts[at] = seeds.assign(exact=reached, n=1, accuracy=reached.astype(float))
-    if claim.compare:
-        return measure_difference(claim, *counts)
-    return summarise_seeds(*counts, claim.statistic())
+    seeds = count_by_seed(cells, row, claim.measure.where, claim.measure)
+    if not claim.compare:
+        return summarise_seeds(seeds, claim.statistic())
+    other_row, where = find_comparison(claim)
+    other = claim.measure.model_copy(update={"count": claim.compare.count or claim.measure.count})
+    return measure_difference(claim, seeds, count_by_seed(cells, other_row, where, other))
 
 
 def measure_difference(claim: Claim, seeds: pd.DataFrame, other: pd.DataFrame) -> Measurement:
@@ -103,22 +101,25 @@ def measure_difference(claim: Claim, seeds: pd.DataFrame, other: pd.DataFrame) -
 
     Of sides that are of the same seeds, only common ones count.
     """
-    paired, shares = claim.is_paired(), claim.statistic() == "seeds_above"
+    paired, shares = claim.is_paired(), claim.statistic() == "share_of_seeds"
     if paired:
         common = seeds.index.intersection(other.index)
         seeds, other = seeds.loc[common], other.loc[common]
     times, sizes = claim.compare.errors_times, (len(seeds), len(other))
-    first, second = seeds["accuracy"].to_numpy(), 1 - times * (1 - other["accuracy"].to_numpy())
+    first, second = seeds["value"].to_numpy(), 1 - times * (1 - other["value"].to_numpy())
     if shares:  # seeds are the sample, of which Newcombe's interval is one
         low, high = compute_newcombe_interval(seeds, other)
+    elif claim.statistic() == "half_length":
+        low, high = (seed_interval(first - second) if paired
+                     else compute_welch_interval(first, second))  # fmt: skip
     elif times == 1.0:
         low, high = compute_interval(seeds, other, paired)
     else:
         low, high = compute_welch_interval(first, second)
         low, high = max(-1.0, low), min(1.0, high)
     if claim.margin is not None:
-        sides = [(first, second), (second, first)]
-        beyond = [compute_order_p(*side, claim.margin, paired, shares) for side in sides]
+        directions = [(first, second), (second, first)]
+        beyond = [compute_order_p(*side, claim.margin, paired, shares) for side in directions]
         holds = compute_equivalence_p(first, second, claim.margin, paired, shares)
         fails = min(1.0, 2 * min(beyond))
     else:
@@ -126,18 +127,21 @@ def measure_difference(claim: Claim, seeds: pd.DataFrame, other: pd.DataFrame) -
         above = compute_order_p(first, second, threshold, paired, shares)
         below = compute_order_p(second, first, -threshold, paired, shares)
         holds, fails = (above, below) if sign.startswith(">") else (below, above)
-    test = SeedTest(holds, fails)
     n = int(seeds["n"].sum() + other["n"].sum())
-    return Measurement(float(first.mean() - second.mean()), low, high, n, sizes, test)
+    sides = float(first.mean()), float(other["value"].mean())
+    difference = float(first.mean() - second.mean())
+    return Measurement(difference, low, high, n, sizes, sides, SeedTest(holds, fails))
 
 
 def count_by_seed(
-    cells: pd.DataFrame, row: str, where: CellFilter, count: str = "exact", statistic: str = ""
+    cells: pd.DataFrame, row: str, where: CellFilter, measure: Measure
 ) -> pd.DataFrame:
-    """Return correct answers, problems and accuracy of the selected cells by seed.
+    """Return the `value` of each seed in the selected cells, of `exact` hits in `n` problems.
 
-    For the statistic `worst_cell` these are of the cell with the smallest median of the seeds, for
-    `lowest` of each seed's worst cell.
+    The value is the share of hits. For `lowest` it is that of the seed's worst cell, for
+    `share_of_seeds` it is 1 if the seed's share reaches `above`, and else 0; for `share_of_cells`
+    it is the share of cells that do; and for `half_length` a number of digits (`find_half_length`),
+    of cells with i = j.
     """
     start = find_start(cells, row, where.start)
     selected = cells[(cells["row"] == row) & (cells["start"] == start)]
@@ -146,34 +150,65 @@ def count_by_seed(
     if "digits" in values:
         values |= dict.fromkeys("ij", values.pop("digits"))
     within = dict(zip("ij", values.pop("within", ()), strict=False))
+    least = values.pop("longer_than", 0)
     chosen = pd.Series(True, index=selected.index)
     for name, value in values.items():
         chosen &= selected[name] == value
     for name, largest in within.items():
         chosen &= selected[name] <= largest
+    chosen &= selected[["i", "j"]].min(axis=1) > least
+    if measure.statistic == "half_length":
+        chosen &= selected["i"] == selected["j"]
     if "set" not in values:  # otherwise the same lengths would count in two sets
         in_grid = "region" in values and (selected["set"][chosen] == "grid").any()
         chosen &= selected["set"].isin(["grid" if in_grid else "equal", "far"])
+    count, statistic = measure.count, measure.statistic
+    if count == "wrong_length":
+        ends = selected["stopped_early"] + selected["stopped_late"]
+        selected = selected.assign(n=selected["n"] - selected["exact"], wrong_length=ends)
     selected = selected[chosen & selected[count].notna()]  # some counts exist in some cells only
     if selected.empty:
         raise NotMeasured(f"row {row} has no result for {request}")
-    if statistic == "worst_cell":
-        selected = _select_worst_cell(selected.assign(exact=selected[count]))
-    elif statistic == "lowest":
-        shares = selected[count] / selected["n"]
+    shares, above = selected[count] / selected["n"], measure.above
+    if statistic == "lowest":
         selected = selected.loc[shares.groupby(selected["seed"]).idxmin()]
-    return _sum_by_seed(selected, count)
+    elif statistic == "share_of_cells":
+        selected = selected.assign(n=1, **{count: (shares >= above).astype(int)})
+    seeds = _sum_by_seed(selected, count)
+    if statistic == "share_of_seeds":  # each seed is one problem, which is correct or not
+        reached = (seeds["value"] >= above).astype(int)
+        return seeds.assign(exact=reached, n=1, value=reached.astype(float))
+    if statistic == "half_length":
+        if len(seeds) < 2:
+            raise NotMeasured(f"row {row} has one seed; expected 2 or more")
+        by_length = selected.groupby(["seed", "i"])[[count, "n"]].sum()
+        by_length = by_length.assign(share=by_length[count] / by_length["n"]).reset_index("i")
+        for seed, part in by_length.groupby("seed"):
+            seeds.loc[seed, "value"] = find_half_length(part["i"], part["share"])
+    return seeds
 
 
-def _select_worst_cell(cells: pd.DataFrame) -> pd.DataFrame:
-    shares = (cells["exact"] / cells["n"]).groupby([cells["i"], cells["j"]])
-    i, j = shares.agg(["median", "mean"]).sort_values(["median", "mean"]).index[0]
-    return cells[(cells["i"] == i) & (cells["j"] == j)]
+def find_half_length(lengths: Sequence[float], shares: Sequence[float]) -> float:
+    """Return the length at which the share of solved problems falls to a half, in digits.
+
+    It is interpolated before the first length below a half; without one it is the longest length,
+    so that it is then a lower bound.
+
+    >>> find_half_length([5, 8, 10], [1.0, 0.75, 0.25]), find_half_length([5, 8], [1.0, 0.75])
+    (9.0, 8.0)
+    """
+    before = (0.0, 1.0)
+    for length, share in zip(lengths, shares, strict=True):
+        if share < 0.5:
+            steps = (before[1] - 0.5) / (before[1] - share)
+            return float(before[0] + steps * (length - before[0]))
+        before = (length, share)
+    return float(before[0])
 
 
 def _sum_by_seed(table: pd.DataFrame, count: str) -> pd.DataFrame:
     by_seed = table.groupby("seed")[[count, "n"]].sum().rename(columns={count: "exact"})
-    return by_seed.assign(accuracy=by_seed["exact"] / by_seed["n"])
+    return by_seed.assign(value=by_seed["exact"] / by_seed["n"])
 
 
 def find_analysis_start(table: pd.DataFrame, row: str, where: Mapping[str, Any]) -> str | None:
@@ -194,7 +229,7 @@ def find_analysis_start(table: pd.DataFrame, row: str, where: Mapping[str, Any])
 def count_in_analysis(
     table: pd.DataFrame, row: str, count: str, where: dict[str, Any]
 ) -> pd.DataFrame:
-    """Return hits (`exact`), problems and accuracy by seed from the table of an analysis."""
+    """Return hits (`exact`), problems and their share by seed from the table of an analysis."""
     selected = table[table["row"] == row]
     if selected.empty:
         raise NotMeasured(f"row {row} was not analysed")
@@ -214,29 +249,31 @@ def count_in_analysis(
 
 
 def summarise_seeds(seeds: pd.DataFrame, statistic: str) -> Measurement:
-    """Return a statistic over the correct answers of each seed, with its interval.
+    """Return a statistic over the value of each seed, with its interval.
 
-    >>> seeds = pd.DataFrame({"exact": [90, 95, 100], "n": 100, "accuracy": [0.9, 0.95, 1.0]})
+    >>> seeds = pd.DataFrame({"exact": [90, 95, 100], "n": 100, "value": [0.9, 0.95, 1.0]})
     >>> [round(end, 3) for end in summarise_seeds(seeds, "mean_over_seeds")[:3]]
     [0.95, 0.826, 1.0]
     >>> [round(end, 3) for end in summarise_seeds(seeds, "worst_seed")[:3]]
     [0.9, 0.826, 0.945]
     """
-    right, n, accuracy = int(seeds["exact"].sum()), int(seeds["n"].sum()), seeds["accuracy"]
+    right, n, values = int(seeds["exact"].sum()), int(seeds["n"].sum()), seeds["value"]
     count = (len(seeds),)
     if statistic == "errors":
-        return Measurement(n - right, n - right, n - right, n, count)
-    middle = (len(accuracy) - 1) // 2  # of an even number the worse one
-    chosen = {"worst_seed": 0, "lowest": 0, "best_seed": -1, "worst_cell": middle}
+        return Measurement(n - right, n - right, n - right, n, count, (n - right,))
+    chosen = {"worst_seed": "idxmin", "lowest": "idxmin", "best_seed": "idxmax"}
     if statistic in chosen:  # about one model
-        seed = seeds.loc[accuracy.sort_values(kind="stable").index[chosen[statistic]]]
+        seed = seeds.loc[getattr(values, chosen[statistic])()]
         low, high = (float(end[0]) for end in wilson_interval([seed["exact"]], [seed["n"]]))
-        return Measurement(float(seed["accuracy"]), low, high, int(seed["n"]), count)
+        value = float(seed["value"])
+        return Measurement(value, low, high, int(seed["n"]), count, (value,))
+    mean, ends = float(values.mean()), seed_interval(values)
+    if statistic == "half_length":
+        return Measurement(mean, *ends, n, count, (mean,))
     low, high = (float(end[0]) for end in wilson_interval([right], [n]))
-    if statistic == "mean_over_seeds":
-        ends = seed_interval(accuracy)
+    if statistic != "share_of_seeds":
         low, high = max(0.0, min(low, ends[0])), min(1.0, max(high, ends[1]))
-    return Measurement(float(accuracy.mean()), low, high, n, count)
+    return Measurement(mean, low, high, n, count, (mean,))
 
 
 def count_errors(claim: Claim) -> Measurement:
@@ -250,7 +287,7 @@ def count_errors(claim: Claim) -> Measurement:
     else:
         tested = majority_constructions.score_random_circuits(**dict(claim.circuits))
     wrong, n = int(tested["wrong"].sum()), int(tested["n"].sum())
-    return Measurement(wrong, wrong, wrong, n, (0,))
+    return Measurement(wrong, wrong, wrong, n, (0,), (wrong,))
 
 
 def compare_thesis_runs(claim: Claim) -> tuple[Measurement, thesis_runs.PairedComparison]:
@@ -262,4 +299,8 @@ def compare_thesis_runs(claim: Claim) -> tuple[Measurement, thesis_runs.PairedCo
     sizes = (comparison.pairs, comparison.pairs)
     test = SeedTest(comparison.p, comparison.p_behind)
     ends, n = (comparison.low, comparison.high), sum(sizes)
-    return Measurement(comparison.lead, *ends, n, sizes, test), comparison
+    columns = [pairs[f"{runs.score}_{runs.length}_{task}"] for task in ("mix", "add")]
+    if runs.score == "loss":
+        columns = [np.log10(losses.clip(lower=thesis_runs.SMALLEST_LOSS)) for losses in columns]
+    sides = tuple(float(column.mean()) for column in columns)
+    return Measurement(comparison.lead, *ends, n, sizes, sides, test), comparison

@@ -1,54 +1,72 @@
-"""The verdict on a claim: by a test over seeds, by an interval, or none, with the reason.
+"""Two answers for each claim: what was seen, and how comparable it is with the work.
 
-Claims that compare two rows are tested; all tests of a work are one family, corrected by Holm. For
-others the whole interval fulfils the condition, or none of it.
+An order of two rows is tested over seeds. All tests of one figure, or of one question, are a
+family, and a false discovery rate corrects them. A level is reached if all of its interval is.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
+import operator
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import pandas as pd
 from scipy import stats
 
-from carry.claims.claim_settings import STARTS, Claim
-from carry.claims.evidence import Tables, find_evidence, prepare_tables, round_p
-from carry.evaluation.differences import ALPHA, correct_p_values
-from carry.evaluation.intervals import LEVEL
+from carry.claims.claim_settings import OWN_CLAIMS, Claim
+from carry.claims.evidence import find_evidence, prepare_tables, round_p
+from carry.departures import compare_lengths, find_counterpart
+from carry.evaluation.differences import ALPHA
+from carry.experiments.run import Run
 from carry.results import ResultTables
+from carry.training.cost import count_training_operations
 
-MIN_SEEDS = 5  # of each side of a test
-MOST_SEEDS = 200  # that are considered
-POWER = 0.8
-NEGLIGIBLE = 0.01  # a difference of accuracies, one point
+MIN_SEEDS = 5  # of each side
+NO_EFFECT = 0.1  # ours: a difference whose interval is within ten points is no effect
+# A comparison can be seen if a side is between these, or the sides differ by more than `NO_EFFECT`.
+FLOOR, CEILING = 0.1, 0.9
 
-# Those without a decision say why.
-UNDECIDED = ("undecided", "too few seeds")
-VERDICTS = ("holds", "fails", *UNDECIDED, "not learned here", "not tested")
-METRICS = {
-    "holds": ("holds",),
-    "fails": ("fails",),
-    "undecided": UNDECIDED,
-    "not_tested": ("not learned here", "not tested"),
-}  # few, so that `dvc metrics` has few columns
+# What was seen, and how a number of such claims reads.
+SEEN = {
+    "same": "reproduced by models trained here",
+    "consistent": "consistent but negative",
+    "counted": "proofs, counts and data of the works",
+    "no effect": "no effect within ten points",
+    "opposite": "opposite",
+    "unclear": "unclear",
+    "not reached": "not reached at this scale",
+    "not learned": "not learned",
+    "not run": "not run",
+}
+# Of several rows of a claim, the record has the one with the first of these.
+WORST_FIRST = (
+    "not run", "opposite", "not reached", "not learned", "unclear",
+    "no effect", "consistent", "same", "counted",
+)  # fmt: skip
+COUNTED = ("errors", "seeds_certified", "mean_over_pairs", "loss_over_pairs")
+OTHER_UNITS = ("half_length", "loss_over_pairs")  # of which `NO_EFFECT` and `FLOOR` say nothing
+SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 # The fields of a claim that its record has.
-STATED = {"id", "paper", "section", "items", "statement", "paper_value", "scale"}
+STATED = {"id", "paper", "section", "items", "statement", "paper_value", "scale", "protocol"}
 
 METHOD = (
-    "The unit is the seed. Only seeds that have learned their trained lengths count (99%); where "
-    "most have not, the claim is not learned here. An order of two rows holds, or fails, by a "
-    "one-sided exact permutation test over at least 5 seeds a side; no difference by two one-sided "
-    "tests against the margin. The p values of all tests of a work are corrected together (Holm): "
-    "at most 5% of works have a claim that holds wrongly, and 5% one that fails wrongly. Before, p "
-    "is doubled where rows got more seeds after a first test that did not decide; intervals are "
-    "not corrected for that. Other claims hold, or fail, only if all their interval does: t over "
-    "seeds, or Wilson's where the claim is about one model. A claim on an order can hold although "
-    "its interval has 0: the interval supposes normally distributed seeds, the test does not. A "
-    "claim that fails is refuted for our models, whose departures are listed, not for those of the "
-    "paper. An undecided claim says about how many seeds would decide it, with a power of 80%."
+    "Seen: `same`, if the statement was seen: an order or no difference by a test, a level by an "
+    "interval; `consistent`, if a model fails that is said to fail, as one that has learned too "
+    "little does, too; `counted`, if a proof, a count or data of the work show it; `no effect`, if "
+    "the interval of a stated difference is within ten points (our threshold), and values can "
+    "differ; `opposite`; `not reached`, if models of this size do not have a number; `not "
+    "learned`, if half of the models or more have not learned a trained size, and the statement "
+    "was not seen; `unclear`; `not run`. Comparable: as in the work, reduced (lengths, and the "
+    "ratio of computation of training), or another protocol. The unit is the seed; all seeds "
+    "count, and at least 5 a side are needed, except to show that a number is not reached. Where "
+    "some have not learned their worst trained size (95%), the value of those that have stands "
+    "next to that of all. An order of two rows is tested by a one-sided exact permutation test "
+    "over seeds, no difference by two one-sided tests against a margin. The tests of one figure, "
+    "or of one section, are corrected together by a false discovery rate of 5% (Benjamini and "
+    "Hochberg). A level has been reached if all of its interval has: t over seeds, or Wilson's "
+    "where the claim is about one model."
 )
 
 
@@ -57,114 +75,133 @@ def judge_claims(
 ) -> list[dict[str, Any]]:
     """Return a record for each claim, from result tables.
 
-    A record names the scale of its rows, and the verdict from each start of ids in the tables.
-
     Args:
         tables: `cells` by lengths; `places`, for claims that count the last digit; `curves`, which
             show the models that have too many heads left; and those of analyses.
         certificates: one row for each certified seed.
     """
     prepared = prepare_tables(tables)
-    known: dict[str, dict[str, Any]] = {}  # most claims are the same from every start
-
-    def judge(part: list[Claim]) -> list[dict[str, Any]]:
-        records = []
-        for claim in part:
-            text = claim.model_dump_json()
-            if text not in known:
-                known[text] = find_evidence(claim, prepared, certificates)
-            records.append({**create_record(claim), **known[text]})
-        for paper in dict.fromkeys(claim.paper for claim in part):
-            work = [at for at, claim in enumerate(part) if claim.paper == paper]
-            _judge_family([part[at] for at in work], [records[at] for at in work])
-        return records
-
-    records = judge(claims)
-    starts = [start for start in STARTS if start in prepared.cells["start"].unique()]
-    for start in starts if len(starts) > 1 else ():
-        moved = [_start_from(claim, start) for claim in claims]
-        for claim, new, record, other in zip(claims, moved, records, judge(moved), strict=True):
-            is_moved = new is not claim and _has_start(claim, prepared, start)
-            if is_moved and other["verdict"] != "not tested":
-                record["starts"][start] = other["verdict"]
+    found = [find_evidence(claim, prepared, certificates) for claim in claims]
+    families: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for claim, parts in zip(claims, found, strict=True):
+        families[claim.family()] += [part for part in parts if part.get("p") is not None]
+    for tested in families.values():
+        _correct(tested)
+    records = []
+    for claim, parts in zip(claims, found, strict=True):
+        seen = [{**part, **_judge(claim, part)} for part in parts]
+        sign = -1 if claim.holds_if.startswith("<") else 1
+        worst = min(
+            seen,
+            key=lambda part, sign=sign: (
+                WORST_FIRST.index(part["seen"]), sign * (part.get("measured") or 0.0)
+            ),
+        )  # fmt: skip
+        record = {**create_record(claim), **worst}
+        records.append(record | {"comparable": _compare_with_work(claim, record, prepared.runs)})
     return records
 
 
-def _start_from(claim: Claim, start: str) -> Claim:
-    """Return a claim that starts elsewhere; one that compares starts, or has none, stays."""
-    compares_starts = claim.compare and "start" in claim.compare.where
-    if compares_starts or not claim.measured_rows():
-        return claim
-    if claim.analysis:
-        where = {**claim.analysis.where, "start": start}
-        part = {"analysis": claim.analysis.model_copy(update={"where": where})}
-    else:
-        cells = claim.measure.where.model_copy(update={"start": start})
-        part = {"measure": claim.measure.model_copy(update={"where": cells})}
-    return claim.model_copy(update=part)
+def _correct(tested: list[dict[str, Any]]) -> None:
+    """Write the corrected p values of a family into its tests."""
+    for name in ("p", "p_contrary"):
+        values = [fields[name] for fields in tested]
+        for fields, q in zip(tested, stats.false_discovery_control(values), strict=True):
+            fields[name.replace("p", "q", 1)] = round_p(q)
+    for fields in tested:
+        fields["tests"] = len(tested)
 
 
-def _has_start(claim: Claim, tables: Tables, start: str) -> bool:
-    """Return whether one of a claim's rows was evaluated, or analysed, from a start."""
-    rows, analysis = claim.list_rows(), claim.analysis
-    table = tables.analyses[analysis.table] if analysis else tables.select_rows(rows)
-    return "start" in table and bool((table["row"].isin(rows) & (table["start"] == start)).any())
+def _judge(claim: Claim, part: dict[str, Any]) -> dict[str, Any]:
+    """Return what was seen, by the evidence of one row, and the reason if it has one."""
+    if part.get("measured") is None:
+        return {"seen": "not run", "reason": part.get("reason") or claim.not_tested}
+    tested, edge = part.get("p") is not None, _find_edge(claim, part)
+    seen = _judge_test(claim, part, edge) if tested else _judge_level(claim, part)
+    reason = None
+    if (
+        min(part["sides"]) < MIN_SEEDS
+        and claim.statistic() not in COUNTED
+        and seen != "not reached"
+    ):
+        sides = " and ".join(map(str, part["sides"]))
+        seen, reason = "unclear", f"seeds: {sides}; expected {MIN_SEEDS} or more"
+    unlearned = [row for row, (k, n) in part.get("learned", {}).items() if n and 2 * k <= n]
+    if unlearned and claim.is_beyond_training() and seen not in ("same", "counted", "opposite"):
+        seen, reason = "not learned", f"most seeds of {' and '.join(unlearned)}"
+    return {"seen": seen, "edge": edge, "reason": reason}
 
 
-def _judge_family(claims: list[Claim], records: list[dict[str, Any]]) -> None:
-    """Write the verdicts of the tests of a work into their records.
+def _judge_test(claim: Claim, part: dict[str, Any], edge: str | None) -> str:
+    """Return whether a test shows a claim or its contrary; at an edge, rows that are alike do not.
 
-    A claim holds if its p is at most 5% after Holm's correction for all tests of the work, and
-    fails if that of its contrary is. Before, the p of a claim is multiplied for its interim tests.
+    There models differ little for another reason.
     """
-    family = []
-    for claim, record in zip(claims, records, strict=True):
-        test = record.pop("test")
-        if test and min(record["sides"]) < MIN_SEEDS:
-            sides = " and ".join(map(str, record["sides"]))
-            reason = f"{sides} seeds, expected {MIN_SEEDS} a side"
-            record |= {"verdict": "too few seeds", "reason": reason}
-        elif test:
-            family.append((record, [min(1.0, p * (1 + claim.interim_tests)) for p in test]))
-    corrected = [correct_p_values([test[side] for _, test in family]) for side in range(2)]
-    for (record, _), holds, fails in zip(family, *corrected, strict=True):
-        record |= {"p_corrected": round_p(holds), "p_contrary_corrected": round_p(fails)}
-        record["tests"] = len(family)
-        if min(holds, fails) <= ALPHA:
-            record["verdict"] = "holds" if holds <= ALPHA else "fails"
-    for claim, record in zip(claims, records, strict=True):
-        if record["verdict"] == "undecided":
-            record["reason"] = _explain_undecided(claim, record)
+    if part["q"] <= ALPHA and not (claim.margin is not None and edge):
+        return "counted" if claim.statistic() in COUNTED else "same"
+    if part["q_contrary"] <= ALPHA:
+        return "opposite"
+    is_small = max(map(abs, part["interval"])) <= NO_EFFECT
+    is_small &= claim.statistic() not in OTHER_UNITS
+    return "no effect" if claim.margin is None and is_small and not edge else "unclear"
 
 
-def _explain_undecided(claim: Claim, record: Mapping[str, Any]) -> str | None:
-    """Return how many seeds would decide a claim, by a normal approximation; None if none would.
+def _judge_level(claim: Claim, part: dict[str, Any]) -> str:
+    """Return whether all of the interval fulfils the condition, or none of it, or a part."""
+    sign, threshold = claim.condition()
+    ends = {SIGNS[sign](end, threshold) for end in part["interval"]}
+    if claim.statistic() in COUNTED:
+        return "counted" if ends == {True} else "opposite"
+    if len(ends) == 2:
+        return "unclear"
+    if claim.is_negative():
+        return "consistent" if ends == {True} else "opposite"
+    return "same" if ends == {True} else "not reached"
 
-    It supposes that the measured value and the spread of seeds are true.
-    """
-    statistic, (low, high) = claim.statistic(), record["interval"]
-    difference = bool(claim.compare or claim.thesis_runs)
-    if difference and max(abs(low), abs(high)) < NEGLIGIBLE:
-        return "the difference is below one point"
-    if not difference and statistic not in ("mean_over_seeds", "seeds_above"):
+
+def _find_edge(claim: Claim, part: dict[str, Any]) -> str | None:
+    """Return "floor" or "ceiling" if both sides of a difference are there, else None."""
+    if len(part["values"]) < 2 or claim.statistic() in OTHER_UNITS:
         return None
-    value, seeds = record["measured"], record["sides"]
-    half = max(value - low, high - value)  # ends are clipped to 0 and 1
-    error = half / stats.t.ppf((1 + LEVEL) / 2, sum(seeds) - len(seeds))
-    distance = claim.margin - abs(value) if claim.margin else abs(value - claim.condition()[1])
-    tests = max(1, record["tests"]) * (1 + claim.interim_tests)
-    level = ALPHA / tests if difference else ALPHA / 2  # of a level: both ends of its interval
-    reach = (stats.norm.isf(level) + stats.norm.isf(1 - POWER)) * error
-    needed = min(seeds) * (reach / distance) ** 2 if distance > 0 else math.inf
-    needed = max(needed, min(seeds) + 1)  # as these have not decided it
-    unit = "pairs" if claim.thesis_runs else "seeds a side" if claim.compare else "seeds"
-    if needed > MOST_SEEDS:
-        return f"more than {MOST_SEEDS} {unit} would be needed"
-    return f"about {math.ceil(needed)} {unit} would decide it"
+    if max(part["values"]) < FLOOR:
+        return "floor"
+    return "ceiling" if min(part["values"]) > CEILING else None
+
+
+def _compare_with_work(claim: Claim, record: dict[str, Any], runs: dict[str, Run]) -> str:
+    """Return how comparable a measurement is with the work, in words; nothing for our own claims.
+
+    The computation is that of training one seed, of the largest row of each side.
+    """
+    if claim.paper == OWN_CLAIMS or record["seen"] == "not run":
+        return ""
+    if claim.protocol:
+        return f"another protocol: {claim.protocol}"
+    rows = [row for row in record["scales"] if find_counterpart(row)]
+    lengths = compare_lengths({row: runs[row] for row in rows})
+    parts = [lengths] if lengths not in ("", "yes") else []
+    if rows:
+        ours = max(count_training_operations(runs[row]) for row in rows)
+        theirs = max(count_training_operations(find_counterpart(row)) for row in rows)
+        if theirs >= 2 * ours:
+            parts.append(f"1 / {theirs / ours:,.0f} of the computation")
+    elif record["scales"]:
+        return "reduced: no row has the settings of the work"
+    return f"reduced: {'; '.join(parts)}" if parts else "as in the work"
+
+
+def summarise_seen(records: Iterable[dict[str, Any]]) -> dict[str, int]:
+    """Return the number of claims by what was seen, in the order of `SEEN`.
+
+    >>> summarise_seen([{"seen": "opposite"}, {"seen": "same"}, {"seen": "same"}])
+    {'same': 2, 'opposite': 1}
+    """
+    found = [record["seen"] for record in records]
+    return {name: found.count(name) for name in SEEN if name in found}
 
 
 def create_record(claim: Claim) -> dict[str, Any]:
-    """Return the record of a claim that is not tested."""
+    """Return the record of a claim that is not measured."""
     condition = claim.holds_if or (f"within {claim.margin:g}" if claim.margin is not None else None)
     statistic = claim.statistic()
     if statistic and (claim.compare or claim.thesis_runs):
@@ -176,14 +213,14 @@ def create_record(claim: Claim) -> dict[str, Any]:
         "margin": claim.margin,
         "statistic": statistic,
         "start": claim.measure.where.start if claim.measure else None,
-        "starts": {},
         **dict.fromkeys(("measured", "interval")),
-        **dict.fromkeys(("n", "seeds"), 0),
+        "values": [],
+        **dict.fromkeys(("n", "seeds", "first_seed"), 0),
         "sides": [],
-        **{name: {} for name in ("learned", "steps", "scales", "unlike")},
-        **dict.fromkeys(("p", "p_corrected", "p_contrary", "p_contrary_corrected")),
+        **{name: {} for name in ("learned", "worst_trained", "steps", "scales", "unlike")},
+        **dict.fromkeys(("p", "q", "p_contrary", "q_contrary")),
         "tests": 0,
-        "verdict": "not tested",
+        "seen": "not run",
+        "edge": None,
         "reason": claim.not_tested or None,
-        "test": None,
     }

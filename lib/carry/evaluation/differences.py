@@ -12,7 +12,6 @@ the seeds of one row tend to be better, which for such rows is not to say that t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -207,15 +206,3 @@ def compute_equivalence_p(
         compute_order_p(one, other, -margin, paired, shares)
         for one, other in ((first, second), (second, first))
     )
-
-
-def correct_p_values(values: Sequence[float]) -> list[float]:
-    """Return p values corrected by Holm: at most 5% of families of true nulls have one below 5%.
-
-    >>> [round(p, 3) for p in correct_p_values([0.01, 0.04, 0.03])]
-    [0.03, 0.06, 0.06]
-    """
-    order = np.argsort(values)
-    scaled = np.asarray(values, dtype=float)[order] * np.arange(len(values), 0, -1)
-    corrected = np.maximum.accumulate(scaled).clip(max=1)
-    return corrected[np.argsort(order)].tolist()

@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import pandas as pd
 
+from carry.evaluation.intervals import wilson_interval
 from carry.experiments.run import Run
 
 REGIONS = ("in distribution", "out of distribution", "far")
-LEARNED = 0.99  # least accuracy at its trained lengths of a model that has learned them
+LEARNED = 0.95  # least accuracy at its worst trained size of a model that has learned
 
 
 def add_region(cells: pd.DataFrame) -> pd.DataFrame:
@@ -50,26 +51,34 @@ def add_unseen_regions(cells: pd.DataFrame, lengths: Mapping[str, Collection[int
     return cells.assign(region=region)
 
 
-def score_trained_lengths(cells: pd.DataFrame) -> pd.DataFrame:
-    """Return correct answers, problems and accuracy at the trained lengths of each model.
+def score_worst_trained_size(cells: pd.DataFrame) -> pd.DataFrame:
+    """Return the accuracy of each model at its worst trained size, and whether it has learned all.
 
-    Those of a row are its cells in distribution: of the trained problems, if it has such a set
-    (`trained`), else of the grid, else of equal lengths. Held-out problems of a row that trains on
-    a fixed set of problems say what it generalizes to, so they do not count.
+    A size is the larger of i and j. Those of a row are its cells in distribution: of the trained
+    problems, if it has such a set (`trained`), else of the grid, else of equal lengths. Held-out
+    problems of a row that trains on a fixed set of problems say what it generalizes to, so they do
+    not count. The worst size is the one whose 95% interval ends lowest, since small sizes have few
+    problems. A model is said to have `learned` unless this interval is below `LEARNED`.
 
     Args:
-        cells: with the columns `row`, `start`, `seed`, `set`, `region`, `n` and `exact`.
+        cells: with the columns `row`, `start`, `seed`, `set`, `region`, `i`, `j`, `n` and `exact`.
 
     >>> cells = pd.DataFrame({"row": "a", "start": "1", "seed": [0, 0, 1], "set": "grid", "n": 50,
-    ...                       "region": [REGIONS[0], REGIONS[1], REGIONS[0]], "exact": [50, 0, 49]})
-    >>> score_trained_lengths(cells)[["seed", "accuracy"]].values.tolist()
-    [[0.0, 1.0], [1.0, 0.98]]
+    ...                       "region": [REGIONS[0], REGIONS[1], REGIONS[0]], "i": [1, 9, 1],
+    ...                       "j": 2, "exact": [50, 0, 40]})
+    >>> score_worst_trained_size(cells)[["seed", "size", "accuracy", "learned"]].values.tolist()
+    [[0, 2, 1.0, True], [1, 2, 0.8, False]]
     """
     trained = cells[(cells["region"] == REGIONS[0]) & (cells["set"] != "held out")]
     order = trained["set"].map({"trained": 0, "grid": 1}).fillna(2)
     trained = trained[order == order.groupby(trained["row"]).transform("min")]
-    counts = trained.groupby(["row", "start", "seed"], sort=False)[["exact", "n"]].sum()
-    return counts.assign(accuracy=counts["exact"] / counts["n"]).reset_index()
+    keys = ["row", "start", "seed"]
+    sizes = trained.assign(size=trained[["i", "j"]].max(axis=1))
+    sizes = sizes.groupby([*keys, "size"], sort=False)[["exact", "n"]].sum().reset_index()
+    high = wilson_interval(sizes["exact"], sizes["n"])[1]
+    sizes = sizes.assign(accuracy=sizes["exact"] / sizes["n"], learned=high >= LEARNED)
+    worst = pd.Series(high, sizes.index).groupby([sizes[key] for key in keys], sort=False).idxmin()
+    return sizes.loc[worst].reset_index(drop=True)
 
 
 def zero_failed_models(

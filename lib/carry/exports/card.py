@@ -27,7 +27,7 @@ from carry.evaluation.regions import (
     LEARNED,
     add_region,
     add_unseen_regions,
-    score_trained_lengths,
+    score_worst_trained_size,
 )
 from carry.exports import CARD, check_folder, write_model
 from carry.models.parameter_counts import count_network_parameters
@@ -67,7 +67,8 @@ def score_model(system: System, cells: pd.DataFrame) -> pd.DataFrame:
     Columns: `start`, `set` and `region` of the problems, their sizes `low_size` to `high_size`,
     `n` problems of which `exact` are right, `accuracy` with Wilson's interval `low` to `high`
     (95%), and the `median`, `least` and `most` accuracy of the row's `seeds`. Far sizes have a line
-    each. It is empty if the seed has no results in the `cells` of the row.
+    each. `learned` says whether the model has learned its worst trained size from this start; it is
+    missing if that is unknown. It is empty if the seed has no results in the `cells` of the row.
     """
     if cells.empty:
         return cells
@@ -82,8 +83,11 @@ def score_model(system: System, cells: pd.DataFrame) -> pd.DataFrame:
     spread = counts.groupby(GROUP, sort=False)["accuracy"].agg(
         median="median", least="min", most="max", seeds="size"
     )
+    own = cells[cells["seed"] == system.seed].assign(row=system.run.name)
+    learned = score_worst_trained_size(own).set_index("start")["learned"]
     scores = counts[counts["seed"] == system.seed].drop(columns="seed")
-    return scores.join(sizes, on=GROUP).join(spread, on=GROUP).drop(columns="far")
+    scores = scores.join(sizes, on=GROUP).join(spread, on=GROUP).join(learned, on="start")
+    return scores.drop(columns="far")
 
 
 def find_certificate(system: System) -> dict[str, Any] | None:
@@ -169,7 +173,5 @@ def _ask_question(system: System) -> str:
 
 def _has_learned(scores: pd.DataFrame) -> bool:
     """Return whether the model has learned its trained sizes from any start, as far as known."""
-    if scores.empty:
-        return True
-    trained = score_trained_lengths(scores.assign(row="", seed=0))
-    return trained.empty or bool(trained["accuracy"].max() >= LEARNED)
+    known = scores["learned"].dropna() if len(scores) else scores
+    return known.empty or bool(known.any())

@@ -269,11 +269,11 @@ def compare_certificates(commit: str, rows: Sequence[Compared]) -> Iterator[tupl
 
 
 def compare_claims(commit: str) -> list[tuple[str, str, str]]:
-    """Return the claims that a commit has as well, with its verdict and that of my results."""
+    """Return the claims that a commit has as well, with what it and my results have seen."""
     theirs = json.loads(read_committed(commit, "reports/claims.json") or b"[]")
-    known = {claim["id"]: claim["verdict"] for claim in theirs}
+    known = {claim["id"]: claim["seen"] for claim in theirs if "seen" in claim}
     mine = judge_claims(load_claims(), results.open_results(), results.read_certificates())
-    return [(of["id"], known[of["id"]], of["verdict"]) for of in mine if of["id"] in known]
+    return [(of["id"], known[of["id"]], of["seen"]) for of in mine if of["id"] in known]
 
 
 # ---- The test ------------------------------------------------------------------------------------

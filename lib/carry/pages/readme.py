@@ -8,7 +8,8 @@ A marker has an expression of jinja2, as the braces in the story of the site (`s
 know these names:
 
     footing, headlines, certificates                 tables: six schemes on one footing, ...
-    claims, untested                                 claims by verdict, and those without a test
+    claims, not_run, errata                          claims by what was seen, those that were not
+                                                     run, and what is wrong in the works
     works.cho2025                                    a work's counts
     number("addition_relative", "100 digits")        a number of a row, from its first start of ids
     basis("addition_relative", "100 digits")         its n and seeds
@@ -20,7 +21,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,10 @@ import pandas as pd
 
 from carry import results
 from carry.claims.claim_settings import OWN_CLAIMS
-from carry.claims.items import load_items, name_answers, summarise_claims
-from carry.claims.ledger_page import format_table, list_untested, summarise_verdicts
-from carry.claims.verdicts import METRICS
+from carry.claims.errata import render_errata
+from carry.claims.items import add_claims, classify_items, load_items
+from carry.claims.ledger_page import count_seen, format_table, list_not_run, summarise_claims
+from carry.claims.verdicts import summarise_seen
 from carry.config import paths
 from carry.config.templates import fill_template
 from carry.evaluation.intervals import format_percent, pool_cells
@@ -62,19 +63,20 @@ Table = tuple[list[str], list[list[str]]]  # the names of its columns, and its l
 def write_numbers(folder: Path = paths.REPORTS) -> dict[str, Any]:
     """Write numbers.json next to the ledger of claims in a folder, and return its content.
 
-    How many claims hold, fail, ... becomes a metric of DVC, in verdicts.json.
+    What was seen of the works' claims becomes a metric of DVC, in seen.json.
     """
     records = json.loads((folder / "claims.json").read_text(encoding="utf-8"))
     cells = results.read_table("cells")
     numbers = {
-        "claims": summarise_verdicts(records),
-        "untested": list_untested(records),
+        "claims": summarise_claims(records),
+        "not_run": list_not_run(records),
         "works": describe_works(records),
         "rows": summarise_rows(cells),
         "headlines": summarise_headlines(cells, results.read_table("runs")),
         "certificates": summarise_certificates(results.read_certificates()),
     }
-    for name, content in {"numbers": numbers, "verdicts": count_verdicts(records)}.items():
+    seen = summarise_seen(record for record in records if record["paper"] != OWN_CLAIMS)
+    for name, content in {"numbers": numbers, "seen": seen}.items():
         _write_json(folder / f"{name}.json", content)
     return numbers
 
@@ -147,33 +149,20 @@ def summarise_certificates(certificates: pd.DataFrame) -> dict[str, dict[str, An
 
 
 def describe_works(records: list[dict[str, Any]]) -> dict[str, str]:
-    """Return for each work how many of its numbered items are covered, and its verdicts.
+    """Return for each work how its numbered items are answered here, and what was seen.
 
-    >>> record = {"paper": "carry", "verdict": "holds"}
-    >>> works = describe_works([record, record, {"paper": "cho2025", "verdict": "fails"}])
-    >>> works["carry"]
-    'claims: holds 2'
-    >>> re.sub(r"\\d+", "N", works["cho2025"])
-    'N of N covered; claims: fails'
+    >>> record = {"paper": "carry", "seen": "same", "items": []}
+    >>> describe_works([record, record])["carry"]
+    'claims: same 2'
     """
-    items, texts = load_items(), {}
+    items, texts = add_claims(load_items(), records), {}
     for work in (*items["work"].unique(), OWN_CLAIMS):
-        answers = name_answers(items[items["work"] == work])
-        count = sum(answer in ("figure", "printed table") for answer in answers)
-        covered = [f"{count} of {len(answers)} covered"] if answers else []
-        verdicts = summarise_claims([record for record in records if record["paper"] == work])
-        texts[work] = "; ".join([*covered, f"claims: {verdicts}"])
+        classes = classify_items(items[items["work"] == work])
+        counts = {name: classes.count(name) for name in ("covered", "reduced", "not shown")}
+        answered = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+        seen = count_seen([record for record in records if record["paper"] == work])
+        texts[work] = f"{answered}; claims: {seen}" if answered else f"claims: {seen}"
     return texts
-
-
-def count_verdicts(records: list[dict[str, Any]]) -> dict[str, int]:
-    """Return how many claims hold, fail, ..., for `dvc metrics`.
-
-    >>> count_verdicts([{"verdict": "holds"}])
-    {'holds': 1, 'fails': 0, 'undecided': 0, 'not_tested': 0}
-    """
-    count = Counter(record["verdict"] for record in records)
-    return {name: sum(count[verdict] for verdict in group) for name, group in METRICS.items()}
 
 
 def select_metrics(rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
@@ -285,7 +274,8 @@ def list_values(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "footing": f"\n{format_accuracy(numbers)}\n",
         "headlines": f"\n{format_table(*tabulate_headlines(numbers))}\n",
         "certificates": f"\n{format_certificates(numbers)}\n",
-        "untested": f"\n{numbers['untested']}\n",
+        "not_run": f"\n{numbers['not_run']}\n",
+        "errata": f"\n{render_errata('notebooks/')}\n",
         "claims": numbers["claims"],
         "works": numbers["works"],
         "number": lambda row, name: format_number(rows[row][name]),

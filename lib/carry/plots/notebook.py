@@ -36,6 +36,7 @@ class Notebook:
         self.folder = paths.writable(paths.figures_folder(name))
         self.runs: dict[str, Run] = {}  # of the results that were read so far, by row
         self.shown: list[str] = []  # the names of figures, in order
+        self.answers: set[str] = set()  # the items of its work that these answer
 
     def read(
         self,
@@ -90,6 +91,7 @@ class Notebook:
         scales = {row: self.runs[row].scale for row in drawn if row in self.runs}
         caption = " ".join(caption.split()) + _describe_scales(scales)
         self.shown = list(dict.fromkeys([*self.shown, name]))
+        self.answers.update(answers)
         entry = {"notebook": self.name, "number": self.shown.index(name) + 1, "name": name}
         entry |= {"title": " ".join(title.split()), "caption": caption, "answers": list(answers)}
         is_saved = os.environ.get("CARRY_NOTEBOOK") == self.name  # see `carry.runs.notebooks`

@@ -24,9 +24,13 @@ import jinja2
 from markupsafe import Markup, escape
 from pygments.formatters import HtmlFormatter
 
-from carry.claims.items import summarise_claims
-from carry.claims.ledger_page import describe_measurement, describe_number, summarise_verdicts
-from carry.claims.verdicts import METHOD, VERDICTS
+from carry.claims.ledger_page import (
+    count_seen,
+    describe_measurement,
+    describe_number,
+    summarise_claims,
+)
+from carry.claims.verdicts import METHOD, SEEN
 from carry.config import paths
 from carry.config.settings import SettingsError
 from carry.pages.site import live, pages, search, works
@@ -80,7 +84,7 @@ def make_templates(content: Content) -> jinja2.Environment:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    templates.filters |= {"ticks": mark_code, "verdicts": summarise_claims}
+    templates.filters |= {"ticks": mark_code, "seen": count_seen}
     templates.globals |= {
         "works": list_works(content),
         "notebooks": {page.notebook: page for page in content.pages},
@@ -88,7 +92,7 @@ def make_templates(content: Content) -> jinja2.Environment:
         "list_figures": content.list_figures,
         "number_of": describe_number,
         "measured": describe_measurement,
-        "summary": summarise_verdicts(content.records),
+        "summary": summarise_claims(content.records),
         "method": METHOD,
     }
     return templates
@@ -122,7 +126,7 @@ def render_pages(content: Content, templates: jinja2.Environment) -> dict[str, s
         "ledger": {
             "records": content.records,
             "papers": [*dict.fromkeys(record["paper"] for record in content.records)],
-            "verdicts": VERDICTS,
+            "answers": [*SEEN],
         },
         "live": {"models": [live.export_model(row) for row in live.ROWS]},
     }

@@ -11,7 +11,8 @@ import pandas as pd
 
 from carry import fingerprint
 from carry.claims.claim_settings import OWN_CLAIMS
-from carry.claims.items import add_verdicts, load_items, summarise_claims
+from carry.claims.items import add_claims, load_items
+from carry.claims.ledger_page import count_seen
 from carry.config import paths
 from carry.config.templates import fill_template
 from carry.config.yaml_files import read_yaml
@@ -50,7 +51,7 @@ def read_content() -> Content:
         json.loads((paths.REPORTS / f"{name}.json").read_text(encoding="utf-8"))
         for name in ("claims", "numbers")
     )
-    items = add_verdicts(load_items(), records)
+    items = add_claims(load_items(), records)
     keys = (*works.read_works(), works.OWN)
     listed, entries, figures = pages.list_pages(items), index.list_figures(), {}
     commits = fingerprint.find_last_commits(paths.REPORTS / "figures")
@@ -63,17 +64,17 @@ def read_content() -> Content:
 
 
 def list_works(content: Content) -> list[dict[str, Any]]:
-    """Return what pages say of each work, our own last: texts, `verdicts` and `items`."""
+    """Return what pages say of each work, our own last: texts, what was `seen` and `items`."""
     described, listed = works.read_works(), []
     for key, texts in content.story["works"].items():
         paper = OWN_CLAIMS if key == works.OWN else key
         records = [record for record in content.records if record["paper"] == paper]
-        verdicts = f"{len(records)} claims: {summarise_claims(records)}"
+        seen = f"{len(records)} claims: {count_seen(records)}"
         items = content.items[content.items["work"] == key].to_dict("records")
         for item in items:
             item |= {"anchor": name_anchor(item["item"]), "page": ""}
         items += _group_others(content, records)
-        about = {"key": key, "verdicts": verdicts, "items": items}
+        about = {"key": key, "seen": seen, "items": items}
         listed.append({**described.get(key, {}), **texts, **about})
     return listed
 

@@ -6,7 +6,7 @@
   const table = document.getElementById("claims"), body = table.tBodies[0];
   const rows = [...body.rows]; // in the order of the works
   const form = document.getElementById("filters"), count = document.getElementById("count");
-  const [work, verdict, text] = ["work", "verdict", "text"].map((id) =>
+  const [work, seen, text] = ["work", "seen", "text"].map((id) =>
     document.getElementById(id));
   const heads = [...table.tHead.rows[0].cells];
   const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
@@ -31,7 +31,7 @@
     let shown = 0;
     for (const row of rows) {
       row.hidden = (work.value && row.dataset.work !== work.value) ||
-        (verdict.value && row.dataset.verdict !== verdict.value) ||
+        (seen.value && row.dataset.seen !== seen.value) ||
         !words.every((word) => texts.get(row).includes(word));
       shown += !row.hidden;
     }
@@ -45,7 +45,7 @@
 
   function write() {
     const state = new URLSearchParams();
-    for (const field of [work, verdict, text]) if (field.value) state.set(field.id, field.value);
+    for (const field of [work, seen, text]) if (field.value) state.set(field.id, field.value);
     if (sort.key) state.set("sort", sort.key);
     if (sort.key && sort.down) state.set("order", "down");
     const hash = `#${state}`;
@@ -56,16 +56,16 @@
   function read() {
     if (location.hash.startsWith("#claim-")) return revealClaim();
     const state = new URLSearchParams(location.hash.slice(1));
-    for (const field of [work, verdict, text]) field.value = state.get(field.id) ?? "";
+    for (const field of [work, seen, text]) field.value = state.get(field.id) ?? "";
     if (work.selectedIndex < 0) work.value = "";
-    if (verdict.selectedIndex < 0) verdict.value = "";
+    if (seen.selectedIndex < 0) seen.value = "";
     const known = heads.some((head) => head.dataset.key === state.get("sort"));
     sort = { key: known ? state.get("sort") : "", down: state.get("order") === "down" };
     show();
   }
 
   function clear() {
-    work.value = verdict.value = text.value = "";
+    work.value = seen.value = text.value = "";
     sort = { key: "", down: false };
   }
 

@@ -26,7 +26,7 @@ def write_index(content: Content) -> str:
         text = f"Answers {', '.join(answers)}. {figure.caption}" if answers else figure.caption
         entries.append(("Figure", figure.title, text, figure.url))
     for record in content.records:
-        text = f"{record['verdict']}; {record['paper']}, {record['section']}, {record['id']}"
+        text = f"{record['seen']}; {record['paper']}, {record['section']}, {record['id']}"
         entries.append(("Claim", record["statement"], text, f"ledger.html#claim-{record['id']}"))
     names = ("kind", "title", "text", "url")
     lines = [
