@@ -167,7 +167,7 @@ class Claim(Settings):
     thesis_runs: ThesisRuns | None = None
     compare: Comparison | None = None
     holds_if: Condition = ""
-    margin: Annotated[float, Field(gt=0.0)] | None = None
+    margin: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
     first_seed: Annotated[int, Field(ge=0)] = 0
     not_tested: str = ""
 

@@ -51,6 +51,7 @@ OWN_ROW = "addition_relative"
 TIMES = {1.6: "1.6 times as long", 2: "twice as long", 3: "three times as long"}  # as in training
 LENGTHS = (100, 200, 1000)
 FEW_CONTEXTS = 10_000  # of a certified row
+METRICS = ("same", "opposite", "unclear", "not run")  # few, so that `dvc metrics` has few columns
 COLUMNS = ["in distribution", *TIMES.values(), *(f"{length} digits" for length in LENGTHS)]
 MARKER = re.compile(r"(<!-- numbers:(.+?) -->).*?(<!-- /numbers -->)", re.DOTALL)
 
@@ -76,7 +77,8 @@ def write_numbers(folder: Path = paths.REPORTS) -> dict[str, Any]:
         "certificates": summarise_certificates(results.read_certificates()),
     }
     seen = summarise_seen(record for record in records if record["paper"] != OWN_CLAIMS)
-    for name, content in {"numbers": numbers, "seen": seen}.items():
+    metrics = {name: seen.get(name, 0) for name in METRICS}
+    for name, content in {"numbers": numbers, "seen": metrics}.items():
         _write_json(folder / f"{name}.json", content)
     return numbers
 
