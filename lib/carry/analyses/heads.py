@@ -10,7 +10,7 @@ Separators are fitted on the training strings. Both accuracies are measured on t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from carry.data import problem_sets
 from carry.data.training_batches import draw_training_set
 from carry.models.system import System
 from carry.training.batched.head_halving import HeadOutputs, compute_separation
-from carry.training.batched.network import BatchedNetwork, make_string_counts
+from carry.training.batched.network import BatchedNetwork, measure_learned_accuracy
 from carry.training.batched.trainer import compute_head_outputs
 
 Counts = Integer[Tensor, "_ 3"]  # how often 0, 1 and 2 occur in each string
@@ -89,25 +89,6 @@ def _tabulate_outputs(network: BatchedNetwork, counts: Counts) -> pd.DataFrame:
         x, y = outputs[:, head, 0], outputs[:, head, min(1, outputs.shape[2] - 1)]
         parts.append(part.assign(head=head, x=x.numpy(), y=y.numpy()))
     return pd.concat(parts, ignore_index=True)
-
-
-@torch.no_grad()
-def measure_learned_accuracy(
-    network: BatchedNetwork, heads: Sequence[int], counts: Counts
-) -> Float[Tensor, " M"]:
-    """Return the accuracy of each model with only these heads (fraknoi2024, Definition 5.1).
-
-    >>> from carry.models.constructions.minimal_majority import build_minimal_majority
-    >>> network = BatchedNetwork([build_minimal_majority(dtype=torch.float32)])
-    >>> counts = torch.tensor([[3, 1, 0], [1, 3, 0]])
-    >>> [measure_learned_accuracy(network, heads, counts).tolist() for heads in ([0], [])]
-    [[1.0], [0.5]]
-    """
-    strings = make_string_counts(counts)
-    kept = torch.zeros_like(network.head_mask)
-    kept[:, list(heads)] = 1.0
-    predicted = network.logits_from_counts(strings, head_mask=kept * network.head_mask).argmax(-1)
-    return (predicted == strings.target).float().mean(1)
 
 
 def measure_ratios(network: BatchedNetwork) -> pd.DataFrame:

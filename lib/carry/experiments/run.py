@@ -59,7 +59,8 @@ class Training(Settings):
     dropout: ShareBelowOne = 0.0  # of the outputs of attention and of feed-forward networks
     dropout_inside: ShareBelowOne = 0.0  # of attention weights and of hidden units
     dropout_embeddings: ShareBelowOne = 0.0  # of embeddings of tokens plus ids
-    halving: Literal["random", "masked", "svc", "shapley"] | None = None  # how heads are dropped
+    # How heads are dropped; see `carry.training.batched.head_halving`.
+    halving: Literal["random", "masked", "svc", "shapley", "shapley_learned"] | None = None
     halving_accuracy: Share = 0.95  # held-out accuracy that starts a halving (fraknoi2024)
     loss: Literal["answer", "everything"] = "answer"  # tokens in the loss: response, or all
     loss_average: Literal["token", "sample"] = "token"  # mean of tokens, or of samples' means

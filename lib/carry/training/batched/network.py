@@ -21,6 +21,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError, describe
 from carry.formats import BOS, EQUALS
+from carry.models.architectures.fraknoi2024 import divide_by_variance
 from carry.models.system import System
 from carry.tasks.noisy_majority import ONES_ANSWER, ZEROS_ANSWER
 
@@ -30,19 +31,20 @@ QUERY_KINDS = TOKEN_KINDS[4:]  # the tokens whose next token is predicted
 # The settings that `BatchedNetwork` computes, and the values that others must have.
 MODEL_SETTINGS = {
     *("width", "heads", "head_width", "norm", "biases", "logit_bias", "output", "final_norm"),
-    *("initialisation", "embedding_std"),
+    *("initialisation", "embedding_std", "norm_root"),
 }
+ARCHITECTURES = ("transformer", "fraknoi2024")
 FORMAT_SETTINGS = {"reverse_operands", "reverse_answer"}  # counts do not depend on the order
 REQUIRED = {"feed_forward": False}  # else the default
 
 
 def check_system(system: System) -> None:
     """Refuse a system whose model or strings `BatchedNetwork` does not compute."""
-    run = system.run
+    run, name = system.run, system.network.name
     found = {
         "task.name": (run.task.get("name"), "noisy_majority"),
         "format.name": (run.format.get("name", "expression"), "expression"),
-        "model.name": (run.model.get("name", "transformer"), "transformer"),
+        "model.name": (name, name if name in ARCHITECTURES else "transformer"),
     }
     for section, settings, supported in (
         ("format", system.format, FORMAT_SETTINGS),
@@ -265,8 +267,29 @@ class BatchedNetwork:
             return x
         if self.settings.norm == "rms":
             x = F.rms_norm(x, x.shape[-1:], eps=1e-6)
+        elif not getattr(self.settings, "norm_root", True):
+            x = divide_by_variance(x)
         else:
             x = F.layer_norm(x, x.shape[-1:])
         bias = f"{name}.bias"
         x = x * self.weights[weight][:, None]
         return x + self.weights[bias][:, None] if bias in self.weights else x
+
+
+@torch.no_grad()
+def measure_learned_accuracy(
+    network: BatchedNetwork, heads: Sequence[int], counts: Integer[Tensor, "S 3"]
+) -> Float[Tensor, " M"]:
+    """Return the accuracy of each model with only these heads (fraknoi2024, Definition 5.1).
+
+    >>> from carry.models.constructions.minimal_majority import build_minimal_majority
+    >>> network = BatchedNetwork([build_minimal_majority(dtype=torch.float32)])
+    >>> counts = torch.tensor([[3, 1, 0], [1, 3, 0]])
+    >>> [measure_learned_accuracy(network, heads, counts).tolist() for heads in ([0], [])]
+    [[1.0], [0.5]]
+    """
+    strings = make_string_counts(counts)
+    kept = torch.zeros_like(network.head_mask)
+    kept[:, list(heads)] = 1.0
+    predicted = network.logits_from_counts(strings, head_mask=kept * network.head_mask).argmax(-1)
+    return (predicted == strings.target).float().mean(1)

@@ -31,6 +31,7 @@ from carry.training.batched.network import (
     StringCounts,
     check_system,
     make_string_counts,
+    measure_learned_accuracy,
 )
 from carry.training.optimizers import make_adamw
 from carry.training.schedule import compute_learning_rate
@@ -251,7 +252,11 @@ class BatchedTrainer:
         ]
         heads = self.network.head_mask[index].nonzero()[:, 0].tolist()
         strategy, draws = self.run.training.halving, self.draws["heads"][index]
-        self._keep_heads(index, select_heads(strategy, heads, *outputs, draws))
+
+        def learned(team: tuple[int, ...]) -> float:
+            return float(measure_learned_accuracy(self.network, team, self.held_out_counts)[index])
+
+        self._keep_heads(index, select_heads(strategy, heads, *outputs, draws, learned))
 
     def _keep_heads(self, index: int, heads: Sequence[int]) -> None:
         """Mask all other heads; earlier weights, with more heads, are no longer the best."""
