@@ -42,6 +42,8 @@ MODELS = {
     "usual": {"biases": True, "initialisation": "t5"},
     "rms": {"norm": "rms", "output": False},
     "bare": {"norm": "none", "output": False},
+    "printed": {"name": "fraknoi2024", "output": False, "final_norm": False, "logit_bias": True},
+    "printed_with_root": {"name": "fraknoi2024", "norm_root": True},
 }
 STRINGS = ["0", "1", "2", "01", "0122", "111000", "2222221", "0101012", "120120120", "00000011"]
 
@@ -160,7 +162,7 @@ def test_heads_that_are_left_out_are_as_if_they_were_not_there():
     torch.testing.assert_close(again, alone, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("strategy", ["random", "masked", "svc", "shapley"])
+@pytest.mark.parametrize("strategy", ["random", "masked", "svc", "shapley", "shapley_learned"])
 def test_halving_leaves_one_head(strategy):
     trainer = BatchedTrainer(run_of(halving=strategy, halving_accuracy=0.0), [0, 1], None).train()
     left = [[row["heads"] for row in trainer.curve if row["seed"] == seed] for seed in (0, 1)]
@@ -168,6 +170,43 @@ def test_halving_leaves_one_head(strategy):
     for weights in trainer.weights():
         values = weights["blocks.0.key_value.weight"].chunk(2)[1].unflatten(0, (4, 2))
         assert (values.abs().amax((1, 2)) > 0).sum() == 1
+
+
+def test_halving_by_what_heads_have_learned_keeps_the_better_head():
+    outputs = HeadOutputs(torch.randn(20, 4, 2), torch.arange(20) % 2 == 0)
+    draws = stream(0, "test")
+
+    def learned(team):
+        return 0.5 + 0.4 * (3 in team) + 0.1 * (1 in team)
+
+    kept = select_heads("shapley_learned", [0, 1, 2, 3], outputs, outputs, draws, learned)
+    assert kept == [1, 3]
+
+
+@pytest.mark.parametrize("root", [True, False])
+def test_the_printed_norm_divides_by_the_variance(root):
+    network = System(run_of("printed_with_root" if root else "printed")).network
+    norm = network.blocks[0].before[0]
+    x = torch.tensor([[1.0, 3.0, 1.0, 3.0, 1.0, 3.0, 1.0, 3.0]]) * 4  # variance 16
+    due = torch.tensor([-1.0, 1.0]).repeat(4) * (1.0 if root else 0.25)
+    torch.testing.assert_close(norm(x)[0], due, atol=1e-5, rtol=1e-4)
+
+
+def test_the_printed_first_weights_have_their_variances():
+    """Section 2.7, with l = 4 layers and d = 64."""
+    model = {"name": "fraknoi2024", "layers": 4, "width": 64, "heads": 2, "head_width": 40}
+    network = System(make_run({"task": {"name": "addition"}, "model": model})).network
+    factor = 2 / 3 * 4**0.5
+    for layer, block in enumerate(network.blocks):
+        last = layer == 3
+        maps = {"query": block.query, "keys": block.key_value, "output": block.output,
+                "up": block.feed_forward.up, "down": block.feed_forward.down}  # fmt: skip
+        for name, linear in maps.items():
+            before_relu = name == "up" or (name == "down" and not last)
+            variance = factor * (2 if before_relu else 1) / 64
+            assert linear.weight.var().item() == pytest.approx(variance, rel=0.1)
+            assert linear.bias.abs().max() == 0
+    assert network.tokens.weight.var().item() == pytest.approx(1 / 64, rel=0.2)
 
 
 def test_learning_curves_keep_the_number_of_heads(tmp_path, monkeypatch):
