@@ -12,6 +12,7 @@ from carry.config.settings import SettingsError
 from carry.evaluation.regions import zero_failed_models
 from carry.experiments.resolve import make_run
 from carry.formats import EOS
+from carry.interpretability.halvings import describe_halvings
 from carry.interpretability.majority_constructions import (
     boundary_counts,
     draw_strings,
@@ -207,6 +208,25 @@ def test_the_printed_first_weights_have_their_variances():
             assert linear.weight.var().item() == pytest.approx(variance, rel=0.1)
             assert linear.bias.abs().max() == 0
     assert network.tokens.weight.var().item() == pytest.approx(1 / 64, rel=0.2)
+
+
+def test_runs_are_told_apart_by_what_halvings_do_to_them():
+    """Heads are those that a point was measured with, so the drop is at the next point."""
+    runs = {
+        "small drops": ([4, 4, 2, 2, 1, 1], [0.5, 0.96, 0.9, 0.95, 0.94, 0.99]),
+        "large drop": ([4, 2, 2, 1, 1, 1], [0.97, 0.6, 0.98, 0.9, 0.5, 0.97]),
+        "not recovered": ([4, 2, 2, 1, 1, 1], [0.97, 0.6, 0.98, 0.5, 0.5, 0.7]),
+    }
+    curves = pd.concat([
+        pd.DataFrame({"row": "a", "seed": seed, "step": range(6), "heads": of, "exact": exact})
+        for seed, (of, exact) in enumerate(runs.values())
+    ])  # fmt: skip
+    table = describe_halvings(curves.sample(frac=1.0, random_state=0)).set_index("kind")
+    assert table.loc[[*runs], "seed"].tolist() == [0, 1, 2]
+    assert table["halvings"].tolist() == [2, 2, 2] and set(table["heads"]) == {1}
+    assert table.loc["large drop", ["drop", "last_drop"]].tolist() == pytest.approx([0.37, 0.48])
+    two_heads = curves[curves["seed"] == 0].query("step < 4")
+    assert describe_halvings(two_heads)["kind"].tolist() == ["not recovered"]
 
 
 def test_learning_curves_keep_the_number_of_heads(tmp_path, monkeypatch):
