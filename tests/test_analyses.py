@@ -66,8 +66,8 @@ def test_tables_of_heads(train, monkeypatch):
     assert sets["size"].value_counts().to_dict() == {1: 3, 2: 3, 3: 1}
     assert sets["separation"].between(0, 1).all() and sets["learned"].between(0, 1).all()
     best = {"learned": "part_learned", "separation": "part_separation"}
-    for score, part in best.items():
-        by_set = {frozenset(row.heads.split()): getattr(row, score) for row in sets.itertuples()}
+    for kind, part in best.items():
+        by_set = {frozenset(row.heads.split()): getattr(row, kind) for row in sets.itertuples()}
         for row in sets.itertuples():
             inside = [of for heads_of, of in by_set.items() if heads_of < {*row.heads.split()}]
             found_best = getattr(row, part)

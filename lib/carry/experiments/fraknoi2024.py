@@ -55,10 +55,10 @@ ONE_HALVING = merge(SMOKE, dict(
 
 def halving(parent: Row, kind: str, **scales: Settings | None) -> Row:
     """Return a row in which heads are dropped."""
-    study = "majority_halving" if parent.study == "majority_sizes" else parent.study
-    return parent.but(f"{parent.name}_{kind}", study,
-                      f"{parent.label}, {HALVINGS[kind]}",
-                      training=dict(halving=kind), paper={}, **scales)
+    if parent.study == "majority_sizes":
+        scales = dict(study="majority_halving", paper={}) | scales
+    return parent.but(f"{parent.name}_{kind}", label=f"{parent.label}, {HALVINGS[kind]}",
+                      training=dict(halving=kind), **scales)
 
 
 ROWS += [
