@@ -137,6 +137,35 @@ def test_the_weights_that_are_kept_are_the_best_on_what_is_held_out():
     assert all(map(torch.equal, last, trainer.network.weights.values()))
 
 
+@pytest.mark.parametrize("model", ["thesis", "printed", "usual"])
+def test_the_loss_of_everything_is_the_mean_over_all_tokens(model):
+    trainer = BatchedTrainer(run_of(model, loss="everything"), [0, 1], None)
+    trainer._start_epoch()
+    rows = trainer._order[:, :16]
+    losses = trainer._compute_losses(rows, None)
+    for index, system in enumerate(trainer.systems):
+        tokens = trainer.training_batch[rows[index]].tokens.long()
+        logits = system.network(tokens, [])[:, :-1]
+        pads = (tokens[:, :-1] == EOS).cumsum(1) > 0
+        targets = tokens[:, 1:].masked_fill(pads, -100)
+        due = torch.nn.functional.cross_entropy(logits.transpose(1, 2), targets)
+        torch.testing.assert_close(losses[index], due, rtol=1e-5, atol=1e-6)
+
+
+def test_seeds_with_the_loss_of_everything_end_as_alone():
+    run = run_of(loss="everything", dropout=0.2)
+    together = BatchedTrainer(run, [0, 1, 2], None).train()
+    for index, seed in enumerate(together.seeds):
+        alone = BatchedTrainer(run, [seed], None).train().weights()[0]
+        for name, weights in together.weights()[index].items():
+            torch.testing.assert_close(weights, alone[name], rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_of_embeddings_is_refused_with_the_loss_of_everything():
+    with pytest.raises(SettingsError, match="dropout_embeddings 0.1 does not fit"):
+        run_of(loss="everything", dropout_embeddings=0.1)
+
+
 def test_every_problem_is_met_once_an_epoch_in_an_order_of_its_own():
     trainer = BatchedTrainer(run_of(), [0, 1], None)
     rows = []

@@ -58,6 +58,8 @@ COUNTERPARTS = {
     "noisy_majority_d2_a64_printed": "noisy_majority_d2_a64",
     "noisy_majority_d8_a4_printed_dropout": "noisy_majority_d8_a4",
     "noisy_majority_d2_a1_printed_dropout": "noisy_majority_d2_a1",
+    "noisy_majority_d8_a4_printed_everything": "noisy_majority_d8_a4",
+    "noisy_majority_d2_a1_printed_everything": "noisy_majority_d2_a1",
 }
 
 # Kinds by section, in the order of the table; sizes come last.

@@ -113,11 +113,16 @@ ROWS += [
     *(printed(parent, seeds=30) for parent in (majority(4, 2), majority(16, 8))),
     printed(D2_A64, seeds=50, analyses=HEADS),
     *(printed(parent, "unit") for parent in (D8_A4, D2_A1, D32_A16)),
-    # Dropout on embeddings needs the single tokens, which takes 40 times as long: 200 epochs.
+    # Dropout on embeddings needs the single tokens, which takes 40 times as long: 200 epochs here.
     *(parent.but(f"{parent.name}_printed_dropout", "majority_printed",
-                 f"{parent.label}, printed, dropout on embeddings", seeds=50,
+                 f"{parent.label}, printed, dropout on embeddings", seeds=30,
                  model=PRINTED["model"], training=dict(dropout_embeddings=0.1))
       for parent in (D8_A4, D2_A1)),
+    # The loss of all tokens, as in 2.6. Most tokens are drawn at random, so learning takes longer;
+    # a model takes 3 core-minutes.
+    *(parent.but(f"{parent.name}_everything", label=f"{parent.label}, loss of all tokens",
+                 seeds=seeds, training=dict(loss="everything"))
+      for parent, seeds in ((P8, 30), (P2, 20))),
     *(P2.but(f"{P2.name}_rate_{name}", label=f"{P2.label}, rate {rate}", seeds=30,
              training=dict(learning_rate=rate))
       for name, rate in (("3e_4", 0.0003), ("3e_3", 0.003), ("1e_2", 0.01), ("3e_2", 0.03))),

@@ -98,6 +98,8 @@ class Training(Settings):
                 self._refuse(field, batched, repr(default))
         if self.batched_seeds and self.examples is None:
             self._refuse("examples", batched, "a number")
+        if self.batched_seeds and self.loss == "everything" and self.dropout_embeddings:
+            self._refuse("dropout_embeddings", f"{batched} and loss 'everything'", "0.0")
         return self
 
     @pydantic.model_validator(mode="after")
@@ -121,7 +123,7 @@ class Training(Settings):
 # Settings of the trainer of batched seeds, and of the trainer of one seed.
 ONLY_BATCHED = ("halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
-    *("problem_set", "random_padding", "packing", "longer", "loss", "loss_average", "progressive"),
+    *("problem_set", "random_padding", "packing", "longer", "loss_average", "progressive"),
     *("optimizer", "batch_ramp", "clip", "precision", "snapshot_every"),
     *("average_weights", "dropout_inside"),
 )

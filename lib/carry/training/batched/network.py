@@ -108,6 +108,25 @@ def make_string_counts(
     return StringCounts(all_counts.float(), query.float())
 
 
+def split_prefixes(
+    tokens: Integer[Tensor, "S T"],
+) -> tuple[Float[Tensor, "R _"], Integer[Tensor, " R"], Integer[Tensor, " S"]]:
+    """Return each prefix of strings as counts, the token that follows it, and the number of each.
+
+    Rows are those of a string, one token longer each, then those of the next string. Counts have a
+    section for each kind of last token, the sections of other kinds are 0.
+
+    >>> split, follows, numbers = split_prefixes(torch.tensor([[BOS, 1, EQUALS, 5, 13]]))
+    >>> follows.tolist(), numbers.tolist(), split.unflatten(1, (7, 7)).sum((1, 2)).tolist()
+    ([1, 11, 5, 13], [4], [1.0, 2.0, 3.0, 4.0])
+    """
+    kinds = (tokens[:, :, None] == torch.tensor(TOKEN_KINDS)).float()
+    real = kinds.any(2)  # not the end, and not padding
+    split = (kinds[..., None] * kinds.cumsum(1)[:, :, None]).flatten(2)
+    follows = tokens.roll(-1, dims=1)
+    return split[real], follows[real].long(), real.sum(1)
+
+
 class BatchedNetwork:
     """The models of several systems, which differ only in their weights.
 
@@ -154,10 +173,12 @@ class BatchedNetwork:
         result is not finite for a string whose tokens all score e^87 times less than an absent one.
 
         Args:
+            split_counts: with a section for each of `QUERY_KINDS`, or for each of `TOKEN_KINDS`.
             kept: the dropout factors of the attention outputs.
         """
         kinds = self._embed_kinds()
-        scores, value = self._scores_and_values(kinds)
+        queries = split_counts.shape[-1] // len(TOKEN_KINDS)
+        scores, value = self._scores_and_values(kinds, queries)
         weights = (scores - scores.amax(-1, keepdim=True).detach()).exp()[..., None]
         value = (value * self.head_mask[:, :, None, None])[:, :, None]
         numerators, denominators = (  # a row for each query and kind, a column for each feature
@@ -166,7 +187,7 @@ class BatchedNetwork:
         )
         mixed = (split_counts @ numerators) / (split_counts @ denominators)
         query = split_counts[..., :: len(TOKEN_KINDS)].contiguous()  # each string has one BOS
-        return self._read(mixed, query @ kinds[:, 4:], kept)
+        return self._read(mixed, query @ kinds[:, -queries:], kept)
 
     def logits_from_tokens(
         self,
@@ -224,9 +245,11 @@ class BatchedNetwork:
     def _embed_kinds(self) -> Float[Tensor, "M C D"]:
         return self.weights["tokens.weight"].index_select(1, torch.tensor(TOKEN_KINDS))
 
-    def _scores_and_values(self, kinds: Float[Tensor, "M C D"]) -> tuple[Tensor, Tensor]:
+    def _scores_and_values(
+        self, kinds: Float[Tensor, "M C D"], queries: int = len(QUERY_KINDS)
+    ) -> tuple[Tensor, Tensor]:
         source = self._normalise(kinds, "blocks.0.before.0")
-        query, key, value = self._queries_keys_values(source[:, 4:], source)
+        query, key, value = self._queries_keys_values(source[:, -queries:], source)
         return query @ key.transpose(-1, -2), value
 
     def _queries_keys_values(self, query: Tensor, source: Tensor) -> tuple[Tensor, ...]:
