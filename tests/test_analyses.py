@@ -1,6 +1,7 @@
 """Analyses of trained rows: the contract of every module, and models with known faults."""
 
 import importlib
+import math
 import sys
 
 import pandas as pd
@@ -64,6 +65,13 @@ def test_tables_of_heads(train, monkeypatch):
     sets = found["separations"]
     assert sets["size"].value_counts().to_dict() == {1: 3, 2: 3, 3: 1}
     assert sets["separation"].between(0, 1).all() and sets["learned"].between(0, 1).all()
+    best = {"learned": "part_learned", "separation": "part_separation"}
+    for kind, part in best.items():
+        by_set = {frozenset(row.heads.split()): getattr(row, kind) for row in sets.itertuples()}
+        for row in sets.itertuples():
+            inside = [of for heads_of, of in by_set.items() if heads_of < {*row.heads.split()}]
+            found_best = getattr(row, part)
+            assert found_best == max(inside) if inside else math.isnan(found_best)
     single = sets[sets["size"] == 1]["separation"].tolist()
     assert found["ratios"]["separation"].tolist() == single
     assert len(found["by_hand"]) == 3 * 2 * len(heads.GRID)

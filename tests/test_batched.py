@@ -12,6 +12,7 @@ from carry.config.settings import SettingsError
 from carry.evaluation.regions import zero_failed_models
 from carry.experiments.resolve import make_run
 from carry.formats import EOS
+from carry.interpretability.halvings import describe_halvings
 from carry.interpretability.majority_constructions import (
     boundary_counts,
     draw_strings,
@@ -42,6 +43,8 @@ MODELS = {
     "usual": {"biases": True, "initialisation": "t5"},
     "rms": {"norm": "rms", "output": False},
     "bare": {"norm": "none", "output": False},
+    "printed": {"name": "fraknoi2024", "output": False, "final_norm": False, "logit_bias": True},
+    "printed_with_root": {"name": "fraknoi2024", "norm_root": True},
 }
 STRINGS = ["0", "1", "2", "01", "0122", "111000", "2222221", "0101012", "120120120", "00000011"]
 
@@ -134,6 +137,35 @@ def test_the_weights_that_are_kept_are_the_best_on_what_is_held_out():
     assert all(map(torch.equal, last, trainer.network.weights.values()))
 
 
+@pytest.mark.parametrize("model", ["thesis", "printed", "usual"])
+def test_the_loss_of_everything_is_the_mean_over_all_tokens(model):
+    trainer = BatchedTrainer(run_of(model, loss="everything"), [0, 1], None)
+    trainer._start_epoch()
+    rows = trainer._order[:, :16]
+    losses = trainer._compute_losses(rows, None)
+    for index, system in enumerate(trainer.systems):
+        tokens = trainer.training_batch[rows[index]].tokens.long()
+        logits = system.network(tokens, [])[:, :-1]
+        pads = (tokens[:, :-1] == EOS).cumsum(1) > 0
+        targets = tokens[:, 1:].masked_fill(pads, -100)
+        due = torch.nn.functional.cross_entropy(logits.transpose(1, 2), targets)
+        torch.testing.assert_close(losses[index], due, rtol=1e-5, atol=1e-6)
+
+
+def test_seeds_with_the_loss_of_everything_end_as_alone():
+    run = run_of(loss="everything", dropout=0.2)
+    together = BatchedTrainer(run, [0, 1, 2], None).train()
+    for index, seed in enumerate(together.seeds):
+        alone = BatchedTrainer(run, [seed], None).train().weights()[0]
+        for name, weights in together.weights()[index].items():
+            torch.testing.assert_close(weights, alone[name], rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_of_embeddings_is_refused_with_the_loss_of_everything():
+    with pytest.raises(SettingsError, match="dropout_embeddings 0.1 does not fit"):
+        run_of(loss="everything", dropout_embeddings=0.1)
+
+
 def test_every_problem_is_met_once_an_epoch_in_an_order_of_its_own():
     trainer = BatchedTrainer(run_of(), [0, 1], None)
     rows = []
@@ -160,7 +192,7 @@ def test_heads_that_are_left_out_are_as_if_they_were_not_there():
     torch.testing.assert_close(again, alone, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("strategy", ["random", "masked", "svc", "shapley"])
+@pytest.mark.parametrize("strategy", ["random", "masked", "svc", "shapley", "shapley_learned"])
 def test_halving_leaves_one_head(strategy):
     trainer = BatchedTrainer(run_of(halving=strategy, halving_accuracy=0.0), [0, 1], None).train()
     left = [[row["heads"] for row in trainer.curve if row["seed"] == seed] for seed in (0, 1)]
@@ -168,6 +200,62 @@ def test_halving_leaves_one_head(strategy):
     for weights in trainer.weights():
         values = weights["blocks.0.key_value.weight"].chunk(2)[1].unflatten(0, (4, 2))
         assert (values.abs().amax((1, 2)) > 0).sum() == 1
+
+
+def test_halving_by_what_heads_have_learned_keeps_the_better_head():
+    outputs = HeadOutputs(torch.randn(20, 4, 2), torch.arange(20) % 2 == 0)
+    draws = stream(0, "test")
+
+    def learned(team):
+        return 0.5 + 0.4 * (3 in team) + 0.1 * (1 in team)
+
+    kept = select_heads("shapley_learned", [0, 1, 2, 3], outputs, outputs, draws, learned)
+    assert kept == [1, 3]
+
+
+@pytest.mark.parametrize("root", [True, False])
+def test_the_printed_norm_divides_by_the_variance(root):
+    network = System(run_of("printed_with_root" if root else "printed")).network
+    norm = network.blocks[0].before[0]
+    x = torch.tensor([[1.0, 3.0, 1.0, 3.0, 1.0, 3.0, 1.0, 3.0]]) * 4  # variance 16
+    due = torch.tensor([-1.0, 1.0]).repeat(4) * (1.0 if root else 0.25)
+    torch.testing.assert_close(norm(x)[0], due, atol=1e-5, rtol=1e-4)
+
+
+def test_the_printed_first_weights_have_their_variances():
+    """Section 2.7, with l = 4 layers and d = 64."""
+    model = {"name": "fraknoi2024", "layers": 4, "width": 64, "heads": 2, "head_width": 40}
+    network = System(make_run({"task": {"name": "addition"}, "model": model})).network
+    factor = 2 / 3 * 4**0.5
+    for layer, block in enumerate(network.blocks):
+        last = layer == 3
+        maps = {"query": block.query, "keys": block.key_value, "output": block.output,
+                "up": block.feed_forward.up, "down": block.feed_forward.down}  # fmt: skip
+        for name, linear in maps.items():
+            before_relu = name == "up" or (name == "down" and not last)
+            variance = factor * (2 if before_relu else 1) / 64
+            assert linear.weight.var().item() == pytest.approx(variance, rel=0.1)
+            assert linear.bias.abs().max() == 0
+    assert network.tokens.weight.var().item() == pytest.approx(1 / 64, rel=0.2)
+
+
+def test_runs_are_told_apart_by_what_halvings_do_to_them():
+    """Heads are those that a point was measured with, so the drop is at the next point."""
+    runs = {
+        "small drops": ([4, 4, 2, 2, 1, 1], [0.5, 0.96, 0.9, 0.95, 0.94, 0.99]),
+        "large drop": ([4, 2, 2, 1, 1, 1], [0.97, 0.6, 0.98, 0.9, 0.5, 0.97]),
+        "not recovered": ([4, 2, 2, 1, 1, 1], [0.97, 0.6, 0.98, 0.5, 0.5, 0.7]),
+    }
+    curves = pd.concat([
+        pd.DataFrame({"row": "a", "seed": seed, "step": range(6), "heads": of, "exact": exact})
+        for seed, (of, exact) in enumerate(runs.values())
+    ])  # fmt: skip
+    table = describe_halvings(curves.sample(frac=1.0, random_state=0)).set_index("kind")
+    assert table.loc[[*runs], "seed"].tolist() == [0, 1, 2]
+    assert table["halvings"].tolist() == [2, 2, 2] and set(table["heads"]) == {1}
+    assert table.loc["large drop", ["drop", "last_drop"]].tolist() == pytest.approx([0.37, 0.48])
+    two_heads = curves[curves["seed"] == 0].query("step < 4")
+    assert describe_halvings(two_heads)["kind"].tolist() == ["not recovered"]
 
 
 def test_learning_curves_keep_the_number_of_heads(tmp_path, monkeypatch):

@@ -192,3 +192,48 @@ def test_marks_stand_where_heads_attend():
         assert shown == steps.loc[steps[head] > 0.01, ["wire", "step"]].values.tolist()
     labels = [label.get_text().split() for label in figure.axes[0].get_yticklabels()]
     assert labels[4] == ["w8", "=", "a", "and", "b", "→", "0"] and len(labels) == 16
+
+
+@pytest.mark.parametrize("letters", [1, 2, 3, 5])
+@pytest.mark.parametrize("length", [1, 2, 4])
+def test_a_circuit_accepts_what_its_automaton_accepts(letters, length):
+    generator = stream(0, "test", letters, length)
+    for _ in range(8):
+        automaton = circuits.draw_random_automaton(4, letters, generator)
+        built = circuits.build_automaton_circuit(automaton, length)
+        for word in itertools.product(range(letters), repeat=length):
+            assert built.evaluate(automaton.write_bits(word)) == [int(automaton.accepts(word))]
+
+
+def test_bits_that_are_no_letter_are_rejected():
+    everything = circuits.Automaton(((0, 0, 0),), accepting=(0,))
+    built = circuits.build_automaton_circuit(everything, 2)
+    assert sum(built.evaluate(bits)[0] for bits in every(4).tolist()) == 9
+
+
+def test_the_gates_of_an_automaton_grow_linearly_with_its_words():
+    automaton = circuits.draw_random_automaton(5, 2, stream(0, "test"))
+    sizes = [circuits.build_automaton_circuit(automaton, length).size for length in range(4, 20)]
+    steps = {after - before for before, after in itertools.pairwise(sizes[4:])}
+    assert len(steps) == 1
+
+
+def test_chains_of_thought_run_automata():
+    """Decoded step by step; the last step is the answer."""
+    for states, letters, length in ((2, 2, 6), (4, 3, 4)):
+        automaton = circuits.draw_random_automaton(states, letters, stream(0, "test", states))
+        words = list(itertools.product(range(letters), repeat=length))[::5]
+        inputs = torch.tensor([automaton.write_bits(word) for word in words])
+        model = ChainOfThought([circuits.build_automaton_circuit(automaton, length)])
+        answers = model.outputs(inputs)[0][:, 0]
+        assert answers.tolist() == [int(automaton.accepts(word)) for word in words]
+
+
+def test_a_wrong_step_of_an_automaton_is_counted(monkeypatch):
+    right = majority_constructions.score_random_automata(3, 3, 2, 4)
+    flip = ChainOfThought.predict_gates
+    monkeypatch.setattr(ChainOfThought, "predict_gates", lambda *args: 1 - flip(*args))
+    wrong = majority_constructions.score_random_automata(3, 3, 2, 4)
+    assert right["wrong"].item() == right["wrong_answers"].item() == 0
+    assert wrong["wrong"].item() == wrong["n"].item()
+    assert wrong["wrong_answers"].item() > 0

@@ -16,8 +16,9 @@ from carry.evaluation import mistakes
 from carry.evaluation.scoring import score_system
 from carry.experiments.resolve import make_run
 from carry.formats import FIRST_LETTER
-from carry.interpretability import fourier
+from carry.interpretability import fourier, number_grid
 from carry.interpretability.grokking import find_phases
+from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.randomness import stream
 from carry.training.jobs import train_runs
@@ -172,7 +173,7 @@ def trained_row(form, modulus, folder, monkeypatch):
 
 def test_tables_of_a_trained_row_have_their_columns(tmp_path, monkeypatch):
     found = trained_row("one_hot", 13, tmp_path, monkeypatch)
-    assert set(found) == set(modular.COLUMNS)
+    assert set(found) == set(modular.COLUMNS) - {"grid", "plane"}
     progress = found["progress"]
     assert sorted(progress["step"].unique()) == [0, 2, 4] and set(progress["seed"]) == {0, 1}
     whole = progress[progress["set"] == "all"]
@@ -184,8 +185,50 @@ def test_tables_of_a_trained_row_have_their_columns(tmp_path, monkeypatch):
 @pytest.mark.parametrize("form", ["expression", "binary"])
 def test_rows_without_a_symbol_for_each_number_have_no_waves(form, tmp_path, monkeypatch):
     found = trained_row(form, 13, tmp_path, monkeypatch)
-    assert set(found) == {"progress", "nearness"}
+    digits = {"grid", "plane"} if form == "expression" else set()
+    assert set(found) == {"progress", "nearness"} | digits
+    for name in digits:
+        assert {*found[name].columns} <= {*modular.COLUMNS[name], "label", "trained"}
     assert found["progress"]["restricted"].isna().all() and found["progress"]["loss"].notna().all()
+
+
+def test_numbers_are_embedded_before_the_model_has_read_more_than_them():
+    system = System(tiny(300, "expression"))
+    grid = modular.embed_numbers(system)
+    assert grid.shape[:3] == (2, 10, 10)
+    for number, second in ((100, 7), (274, 31)):
+        batch = modular.write_pairs(system, torch.tensor([number * 300 + second]))
+        hooks = Hooks(["0.resid_post"])
+        system.network(batch.tokens, system.ids(batch), hooks=hooks)
+        place = (number // 100 - 1, number // 10 % 10, number % 10)
+        torch.testing.assert_close(grid[place], hooks["0.resid_post"][0, 3].double())
+
+
+def test_a_grid_has_the_share_of_variance_that_was_put_in():
+    """Parts of each place, with a rest whose means over each place are 0."""
+    draws = stream(0, "test", "grid")
+    parts = [torch.randn(size, 6, generator=draws, dtype=torch.float64) for size in (9, 10, 10)]
+    parts = [part - part.mean(0) for part in parts]
+    rest = torch.randn(9, 10, 10, 6, generator=draws, dtype=torch.float64)
+    for place in range(3):
+        rest = rest - rest.mean([other for other in range(3) if other != place], keepdim=True)
+    grid = parts[0][:, None, None] + parts[1][:, None] + parts[2] + rest
+    for found, part in zip(number_grid.find_parts(grid + 5.0), parts, strict=True):
+        torch.testing.assert_close(found, part)
+    table = number_grid.describe_grid(grid).set_index("place")
+    total = grid.square().sum(-1).mean()
+    due = [float(part.square().sum(1).mean() / total) for part in parts]
+    assert table.loc[["1", "2", "3"], "share"].tolist() == pytest.approx(due)
+    assert table.loc["all", "share"] == pytest.approx(
+        1 - float(rest.square().sum(-1).mean() / total)
+    )
+
+
+def test_random_numbers_are_no_grid_and_their_digits_no_line():
+    vectors = torch.randn(9, 10, 10, 64, generator=stream(0, "test", "noise"))
+    table = number_grid.describe_grid(vectors).set_index("place")
+    assert table.loc["all", "share"] == pytest.approx(26 / 899, rel=0.1)
+    assert (table["line"].dropna() < 0.3).all() and (table["circle"].dropna() < 0.5).all()
 
 
 def test_many_pairs_are_sampled_the_same_each_time(monkeypatch):

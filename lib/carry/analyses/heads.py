@@ -10,7 +10,7 @@ Separators are fitted on the training strings. Both accuracies are measured on t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ from carry.data import problem_sets
 from carry.data.training_batches import draw_training_set
 from carry.models.system import System
 from carry.training.batched.head_halving import HeadOutputs, compute_separation
-from carry.training.batched.network import BatchedNetwork, make_string_counts
+from carry.training.batched.network import BatchedNetwork, measure_learned_accuracy
 from carry.training.batched.trainer import compute_head_outputs
 
 Counts = Integer[Tensor, "_ 3"]  # how often 0, 1 and 2 occur in each string
@@ -32,11 +32,13 @@ TASK = "noisy_majority"
 MODEL = (*LABELS, "trained")
 VALUES = [f"value_{token}_{feature}" for token in range(3) for feature in range(2)]
 COLUMNS = {
-    "separations": (*MODEL, "size", "heads", "learned", "separation", "n"),
+    "separations": (
+        *MODEL, "size", "heads", "learned", "separation", "part_learned", "part_separation", "n",
+    ),
     "ratios": (*MODEL, "head", "w01", "w02", *VALUES, "separation", "n"),
     "outputs": (*MODEL, "zeros", "ones", "twos", "head", "x", "y", "n"),
     "by_hand": (*MODEL, "head", "w01", "w02", "separation", "n"),
-}
+}  # fmt: skip
 SET_SEEDS, MAX_SET_HEADS = 3, 16  # only of these are sets of heads scored
 SET_SIZES = ((1, 2, 3), (1, 2), (1, 2))  # by seed, since there are many sets of three
 OUTPUT_STRINGS = 400  # test strings in the table `outputs`
@@ -91,25 +93,6 @@ def _tabulate_outputs(network: BatchedNetwork, counts: Counts) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-@torch.no_grad()
-def measure_learned_accuracy(
-    network: BatchedNetwork, heads: Sequence[int], counts: Counts
-) -> Float[Tensor, " M"]:
-    """Return the accuracy of each model with only these heads (fraknoi2024, Definition 5.1).
-
-    >>> from carry.models.constructions.minimal_majority import build_minimal_majority
-    >>> network = BatchedNetwork([build_minimal_majority(dtype=torch.float32)])
-    >>> counts = torch.tensor([[3, 1, 0], [1, 3, 0]])
-    >>> [measure_learned_accuracy(network, heads, counts).tolist() for heads in ([0], [])]
-    [[1.0], [0.5]]
-    """
-    strings = make_string_counts(counts)
-    kept = torch.zeros_like(network.head_mask)
-    kept[:, list(heads)] = 1.0
-    predicted = network.logits_from_counts(strings, head_mask=kept * network.head_mask).argmax(-1)
-    return (predicted == strings.target).float().mean(1)
-
-
 def measure_ratios(network: BatchedNetwork) -> pd.DataFrame:
     """Return w01 and w02 of the first model's heads, and their values of the tokens 0, 1 and 2.
 
@@ -138,7 +121,9 @@ def score_head_sets(
 ) -> pd.DataFrame:
     """Return both accuracies of all sets of heads of the given sizes, for the first model.
 
-    Columns: `size`, `heads` (their numbers, separated by spaces), `learned`, `separation`.
+    Columns: `size`, `heads` (their numbers, separated by spaces), `learned`, `separation`, and the
+    best accuracies of those smaller sets of these heads that are scored as well: `part_learned` and
+    `part_separation` (none for single heads).
 
     Args:
         training: the strings on which separators are fitted.
@@ -146,16 +131,20 @@ def score_head_sets(
     """
     heads = network.head_mask[0].nonzero()[:, 0].tolist()
     fitted, scored = (compute_head_outputs(network, 0, counts) for counts in (training, test))
-    return pd.DataFrame([
-        {
-            "size": size,
-            "heads": " ".join(map(str, head_set)),
-            "learned": float(measure_learned_accuracy(network, head_set, test)[0]),
-            "separation": compute_separation(head_set, fitted, scored),
-        }
-        for size in sizes
-        for head_set in itertools.combinations(heads, size)
-    ])  # fmt: skip
+    scores: dict[tuple[int, ...], tuple[float, float]] = {}
+    rows = []
+    for size in sorted(sizes):
+        for head_set in itertools.combinations(heads, size):
+            smaller = (itertools.combinations(head_set, count) for count in range(1, size))
+            parts = [scores[part] for part in itertools.chain(*smaller) if part in scores]
+            learned = float(measure_learned_accuracy(network, head_set, test)[0])
+            separation = compute_separation(head_set, fitted, scored)
+            scores[head_set] = learned, separation
+            best = [max(of) for of in zip(*parts, strict=True)] or [np.nan, np.nan]
+            names = " ".join(map(str, head_set))
+            rows.append([size, names, learned, separation, *best])
+    kinds = ("learned", "separation", "part_learned", "part_separation")
+    return pd.DataFrame(rows, columns=["size", "heads", *kinds])
 
 
 def attend_by_ratios(

@@ -6,6 +6,8 @@ spectrum          frequencies of the embedding and of the neuron-to-logit map, b
 key_frequencies   the few frequencies of the logits
 circles           coordinates of the numbers in the plane of each key frequency, before and after
 nearness          cosines between 123 + 456, 291 + 288 and 579, before and after
+grid              how far numbers of several digits are a grid of their digits, before and after
+plane             the first two principal components of these numbers, before and after
 
 Step 0 is the model before training, built from its seed.
 """
@@ -27,9 +29,10 @@ from carry.data.batch import Batch
 from carry.data.tables import concat_by_name
 from carry.evaluation import trained_models
 from carry.evaluation.intervals import add_interval
-from carry.formats import FIRST_LETTER
+from carry.formats import FIRST_LETTER, PLUS
+from carry.formats.expression import Expression
 from carry.formats.one_hot import OneHot
-from carry.interpretability import fourier
+from carry.interpretability import fourier, number_grid
 from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
@@ -46,6 +49,8 @@ COLUMNS = {
     "key_frequencies": (*LABELS, "n", "frequency", "share", "explained"),
     "circles": (*LABELS, "step", "frequency", "number", "x", "y"),
     "nearness": (*LABELS, "step", "kind", "n", "cosine", "low", "high"),
+    "grid": (*LABELS, "step", "n", "place", "share", "line", "circle", "frequency"),
+    "plane": (*LABELS, "step", "number", "x", "y"),
 }  # fmt: skip
 MAX_PAIRS = 2**15  # up to this number all pairs are scored; else `SAMPLED_PAIRS` of each set
 SAMPLED_PAIRS = 1000
@@ -61,7 +66,8 @@ def tables(system: System) -> dict[str, pd.DataFrame]:
 
     Returns:
         The tables of the module's docstring; without `spectrum`, `key_frequencies` and `circles`
-        for a row whose format or modulus does not allow them.
+        for a row whose format or modulus does not allow them, and with `grid` and `plane` for
+        numbers that are written as decimal digits. `plane` is of seed 0.
 
     Raises:
         SettingsError: for a row without snapshots.
@@ -89,6 +95,12 @@ def tables(system: System) -> dict[str, pd.DataFrame]:
         new = {"progress": score}
         if step in (0, max(stages)):
             new["nearness"] = measure_nearness(system)
+            if isinstance(system.format, Expression):
+                vectors = embed_numbers(system)
+                table = number_grid.describe_grid(vectors)
+                new["grid"] = table.assign(n=vectors[..., 0].numel())
+                if system.seed == 0:
+                    new["plane"] = _plane(vectors)
             if scores_all:
                 new |= {"spectrum": _spectrum(system), "circles": _circles(system, keys)}
         parts.append({name: table.assign(step=step) for name, table in new.items()})
@@ -275,3 +287,32 @@ def stream_at_equals(system: System, pairs: Pairs) -> Float[Tensor, "B D"]:
     at = batch.response()[0][:, :1]
     system.network(batch.tokens, system.ids(batch), at, hooks=hooks)
     return hooks[last][:, 0].double()
+
+
+# ---- Grids of digits -----------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def embed_numbers(system: System) -> Float[Tensor, "*P D"]:
+    """Return the residual stream after the last layer at the last token of each number.
+
+    The numbers are the longest ones below the modulus, with each first digit that has all its
+    numbers: from 100 to 999 for the modulus 1,000. They are first operands, so the model has read
+    nothing else. There is an axis for each place, the most significant first, and one for the
+    features.
+    """
+    modulus, last = system.task.modulus, system.network.activation_names()[-3]
+    size = 10 ** (len(str(modulus // 2)) - 1)  # the smallest number; 2 size is at most the modulus
+    firsts = min(9, modulus // size - 1)
+    numbers = torch.arange(size, (firsts + 1) * size)
+    batch, hooks = write_pairs(system, numbers * modulus), Hooks([last])
+    at = (batch.tokens[:1] == PLUS).int().argmax(1, keepdim=True) - 1
+    system.network(batch.tokens, system.ids(batch), at, hooks=hooks)
+    return hooks[last][:, 0].double().unflatten(0, (firsts, *[10] * (len(str(size)) - 1)))
+
+
+def _plane(vectors: Float[Tensor, "*P D"]) -> pd.DataFrame:
+    """Return the first two principal components of the numbers."""
+    x, y = number_grid.project_on_plane(vectors.flatten(0, -2)).T
+    first = 10 ** (vectors.ndim - 2)
+    return pd.DataFrame({"number": range(first, first + len(x)), "x": x, "y": y})

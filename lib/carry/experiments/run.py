@@ -59,7 +59,8 @@ class Training(Settings):
     dropout: ShareBelowOne = 0.0  # of the outputs of attention and of feed-forward networks
     dropout_inside: ShareBelowOne = 0.0  # of attention weights and of hidden units
     dropout_embeddings: ShareBelowOne = 0.0  # of embeddings of tokens plus ids
-    halving: Literal["random", "masked", "svc", "shapley"] | None = None  # how heads are dropped
+    # How heads are dropped; see `carry.training.batched.head_halving`.
+    halving: Literal["random", "masked", "svc", "shapley", "shapley_learned"] | None = None
     halving_accuracy: Share = 0.95  # held-out accuracy that starts a halving (fraknoi2024)
     loss: Literal["answer", "everything"] = "answer"  # tokens in the loss: response, or all
     loss_average: Literal["token", "sample"] = "token"  # mean of tokens, or of samples' means
@@ -97,6 +98,8 @@ class Training(Settings):
                 self._refuse(field, batched, repr(default))
         if self.batched_seeds and self.examples is None:
             self._refuse("examples", batched, "a number")
+        if self.batched_seeds and self.loss == "everything" and self.dropout_embeddings:
+            self._refuse("dropout_embeddings", f"{batched} and loss 'everything'", "0.0")
         return self
 
     @pydantic.model_validator(mode="after")
@@ -120,7 +123,7 @@ class Training(Settings):
 # Settings of the trainer of batched seeds, and of the trainer of one seed.
 ONLY_BATCHED = ("halving", "held_out", "keep_weights")
 ONLY_SEPARATE = (
-    *("problem_set", "random_padding", "packing", "longer", "loss", "loss_average", "progressive"),
+    *("problem_set", "random_padding", "packing", "longer", "loss_average", "progressive"),
     *("optimizer", "batch_ramp", "clip", "precision", "snapshot_every"),
     *("average_weights", "dropout_inside"),
 )

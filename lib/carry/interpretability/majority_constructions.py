@@ -14,6 +14,7 @@ from typing import Literal
 
 import pandas as pd
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Integer
 from torch import Tensor
 
@@ -243,18 +244,66 @@ def score_random_circuits(
     sizes = torch.randint(least, gates + 1, (count,), generator=generator).sort().values.tolist()
     drawn = [circuits.draw_random_circuit(inputs, size, generator) for size in sizes]
     strings_drawn = torch.randint(2, (count, strings, inputs), generator=generator)
-    wrong = []
-    for begin in range(0, count, CIRCUITS_AT_ONCE):
-        part = slice(begin, begin + CIRCUITS_AT_ONCE)
-        target = _compute_values(drawn[part], strings_drawn[part])
-        model = ChainOfThought(drawn[part])
-        tokens = torch.cat([strings_drawn[part], target.clamp(min=0)], dim=2)
-        predicted = model.predict_gates(tokens)
-        wrong.append(((predicted != target) & (target >= 0)).sum((1, 2)))  # -1: no gate
-    errors = torch.cat(wrong)
+    predicted, target = _predict_gates(drawn, strings_drawn)
+    errors = ((predicted != target) & (target >= 0)).sum((1, 2))
     row = {"circuits": count, "smallest": sizes[0], "largest": sizes[-1], "strings": strings}
     row |= {"n": sum(sizes) * strings, "wrong": int(errors.sum())}
     return add_accuracy([{**row, "exact": int((errors == 0).sum())}])
+
+
+def score_random_automata(
+    count: int, states: int, letters: int, length: int, strings: int = 4
+) -> pd.DataFrame:
+    """Let random automata be run by a chain of thought, and compare (fraknoi2024, Corollary 3.5).
+
+    Each automaton has up to `states` states, and reads random words of a length. The model writes
+    the gates of its circuit in turn. Gates are predicted in one pass; if all are correct, decoding
+    writes the same. Answers are compared with the automaton, which reads letter by letter.
+
+    Columns: the sizes, the most `steps` of an automaton, the `width` of the model, the number of
+    words of each (`strings`), how many words are `accepted`, how many of `n` steps are `wrong`, and
+    how many `wrong_answers` there are.
+
+    >>> table = score_random_automata(20, states=4, letters=3, length=5)
+    >>> table[["automata", "strings", "wrong", "wrong_answers"]].values.tolist()
+    [[20, 4, 0, 0]]
+    """
+    generator = stream(0, "by_hand", "automata", states, letters, length)
+    sizes = torch.randint(2, states + 1, (count,), generator=generator).tolist()
+    drawn = [circuits.draw_random_automaton(size, letters, generator) for size in sizes]
+    words = torch.randint(letters, (count, strings, length), generator=generator).tolist()
+    built = [circuits.build_automaton_circuit(automaton, length) for automaton in drawn]
+    bits = torch.tensor([
+        [automaton.write_bits(word) for word in of]
+        for automaton, of in zip(drawn, words, strict=True)
+    ])  # fmt: skip
+    predicted, target = _predict_gates(built, bits)
+    last = torch.tensor([circuit.outputs[0] for circuit in built])[:, None, None] - 1
+    answers = torch.cat([bits, predicted], dim=2).gather(2, last.expand(-1, strings, 1))[..., 0]
+    accepted = torch.tensor([
+        [automaton.accepts(word) for word in of] for automaton, of in zip(drawn, words, strict=True)
+    ])  # fmt: skip
+    real, most = target >= 0, max(circuit.size for circuit in built)
+    wires = bits.shape[2] + most
+    row = {"automata": count, "states": states, "letters": letters, "length": length}
+    row |= {"steps": most, "width": 3 * math.ceil(math.log2(wires)) + 6, "strings": strings}
+    row |= {"accepted": int(accepted.sum()), "n": int(real.sum())}
+    row |= {"wrong": int(((predicted != target) & real).sum())}
+    return add_accuracy([{**row, "wrong_answers": int((answers != accepted).sum())}])
+
+
+def _predict_gates(
+    drawn: Sequence[Circuit], strings: Integer[Tensor, "C B N"]
+) -> tuple[Integer[Tensor, "C B G"], Integer[Tensor, "C B G"]]:
+    """Return the gates that the model predicts and the true ones, which are -1 for no gate."""
+    most, pairs = max(circuit.size for circuit in drawn), []
+    for begin in range(0, len(drawn), CIRCUITS_AT_ONCE):
+        part = slice(begin, begin + CIRCUITS_AT_ONCE)
+        target = _compute_values(drawn[part], strings[part])
+        tokens = torch.cat([strings[part], target.clamp(min=0)], dim=2)
+        predicted = ChainOfThought(drawn[part]).predict_gates(tokens)
+        pairs.append([F.pad(x, (0, most - x.shape[2]), value=-1) for x in (predicted, target)])
+    return tuple(torch.cat(of) for of in zip(*pairs, strict=True))
 
 
 def _compute_values(

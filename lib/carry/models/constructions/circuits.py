@@ -1,4 +1,4 @@
-"""Boolean circuits of AND gates of two wires, and NOT gates.
+"""Boolean circuits of AND gates of two wires, and NOT gates; and finite automata as circuits.
 
 Wires are counted from 1: first the inputs, then the gates, each after its wires.
 """
@@ -139,6 +139,82 @@ def build_adder_circuit(bits: int) -> Circuit:
         outputs.append(builder.add_xor([half, carry]) if carry else half)
         carry = builder.add_or([both, builder.add_and([half, carry])]) if carry else both
     return builder.finish([*outputs, carry])
+
+
+@dataclass(frozen=True)
+class Automaton:
+    """A deterministic finite automaton that starts in state 0.
+
+    `transitions`: for each state the next state by letter; `accepting`: the states in which a word
+    is accepted.
+
+    >>> ends_with_01 = Automaton(((1, 0), (1, 2), (1, 0)), accepting=(2,))
+    >>> ends_with_01.accepts([0, 0, 1]), ends_with_01.accepts([0, 1, 0])
+    (True, False)
+    """
+
+    transitions: tuple[tuple[int, ...], ...]
+    accepting: tuple[int, ...]
+
+    @property
+    def bits(self) -> int:
+        """The number of bits of a letter."""
+        return max(1, (len(self.transitions[0]) - 1).bit_length())
+
+    def accepts(self, word: Sequence[int]) -> bool:
+        """Return whether the automaton accepts a word, read letter by letter."""
+        state = 0
+        for letter in word:
+            state = self.transitions[state][letter]
+        return state in self.accepting
+
+    def write_bits(self, word: Sequence[int]) -> list[int]:
+        """Return the letters of a word as bits, each least significant first."""
+        return [letter >> place & 1 for letter in word for place in range(self.bits)]
+
+
+def build_automaton_circuit(automaton: Automaton, length: int) -> Circuit:
+    """Return a circuit whose output is 1 for the words of a length that an automaton accepts.
+
+    After each letter a wire for each state is 1 if the automaton is in this state. So the number of
+    gates is linear in the length of the words, as Corollary 3.5 of fraknoi2024 needs. (It cites
+    circuits of logarithmic depth; a chain of thought may be as deep as it is long.) The inputs are
+    the bits of the letters (`Automaton.write_bits`); other bits than those of letters are rejected.
+
+    >>> odd = Automaton(((0, 1), (1, 0)), accepting=(1,))
+    >>> build_automaton_circuit(odd, 3).evaluate([1, 0, 1])
+    [0]
+    """
+    bits, letters = automaton.bits, range(len(automaton.transitions[0]))
+    builder = CircuitBuilder(bits * length)
+    never = builder.add_and([1, builder.add_not(1)])
+    states: dict[int, int | None] = {0: None}  # the wires of the states that can be reached
+    for place in range(length):
+        wires = range(1 + place * bits, 1 + (place + 1) * bits)
+        ways: dict[int, list[int]] = {}
+        for letter in letters:
+            code = zip(wires, automaton.write_bits([letter]), strict=True)
+            read = builder.add_and([wire if bit else builder.add_not(wire) for wire, bit in code])
+            for state, here in states.items():
+                way = read if here is None else builder.add_and([here, read])
+                ways.setdefault(automaton.transitions[state][letter], []).append(way)
+        states = {state: builder.add_or(of) for state, of in ways.items()}
+    accepted = [wire for state, wire in states.items() if state in automaton.accepting]
+    return builder.finish([builder.add_or(accepted) if accepted else never])
+
+
+def draw_random_automaton(states: int, letters: int, generator: torch.Generator) -> Automaton:
+    """Return an automaton with uniform transitions that accepts in some states, not in all.
+
+    >>> from carry.randomness import stream
+    >>> automaton = draw_random_automaton(4, 3, stream(0, "doctest"))
+    >>> len(automaton.transitions), 1 <= len(automaton.accepting) <= 3
+    (4, True)
+    """
+    drawn = torch.randint(states, (states, letters), generator=generator).tolist()
+    count = int(torch.randint(1, states, (), generator=generator))
+    order = torch.randperm(states, generator=generator).tolist()
+    return Automaton(tuple(map(tuple, drawn)), tuple(sorted(order[:count])))
 
 
 def draw_random_circuit(inputs: int, gates: int, generator: torch.Generator) -> Circuit:

@@ -1,9 +1,10 @@
 """The choice of the heads to keep: how well their outputs separate strings (fraknoi2024, 5.5).
 
-svc       the heads with the best separation accuracy of their own
-shapley   the heads with the largest Shapley values of the separation accuracy
-random    random heads
-masked    one head, from the start
+svc              the heads with the best separation accuracy of their own
+shapley          the heads with the largest Shapley values of the separation accuracy
+shapley_learned  the heads with the largest Shapley values of the learned accuracy
+random           random heads
+masked           one head, from the start
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError
 
-Strategy = Literal["random", "masked", "svc", "shapley"]
+Strategy = Literal["random", "masked", "svc", "shapley", "shapley_learned"]
 MAX_PLAYERS_EXACT = 8  # with more players, Shapley values are estimated from a sample of orders
 SAMPLED_ORDERS = 32  # an order and its reverse in turn
 
@@ -119,8 +120,12 @@ def select_heads(
     fitted: HeadOutputs,
     scored: HeadOutputs,
     generator: torch.Generator,
+    learned: Callable[[tuple[int, ...]], float] | None = None,
 ) -> list[int]:
     """Return the better half of the heads, at least one.
+
+    Args:
+        learned: the learned accuracy of a set of heads, for `shapley_learned`.
 
     >>> from carry.randomness import stream
     >>> x = torch.tensor([[-1.0], [-2.0], [1.0], [2.0]])
@@ -134,8 +139,9 @@ def select_heads(
 
     if strategy == "svc":
         scores = [worth((head,)) for head in heads]
-    elif strategy == "shapley":
-        scores = compute_shapley_values(worth, heads, generator)
+    elif strategy in ("shapley", "shapley_learned"):
+        learns = strategy == "shapley_learned"
+        scores = compute_shapley_values(learned if learns else worth, heads, generator)
     else:
         scores = torch.rand(len(heads), generator=generator).tolist()
     best = sorted(range(len(heads)), key=lambda index: -scores[index])[: max(1, len(heads) // 2)]

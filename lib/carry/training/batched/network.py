@@ -21,6 +21,7 @@ from torch import Tensor
 
 from carry.config.settings import SettingsError, describe
 from carry.formats import BOS, EQUALS
+from carry.models.architectures.fraknoi2024 import divide_by_variance
 from carry.models.system import System
 from carry.tasks.noisy_majority import ONES_ANSWER, ZEROS_ANSWER
 
@@ -30,19 +31,20 @@ QUERY_KINDS = TOKEN_KINDS[4:]  # the tokens whose next token is predicted
 # The settings that `BatchedNetwork` computes, and the values that others must have.
 MODEL_SETTINGS = {
     *("width", "heads", "head_width", "norm", "biases", "logit_bias", "output", "final_norm"),
-    *("initialisation", "embedding_std"),
+    *("initialisation", "embedding_std", "norm_root"),
 }
+ARCHITECTURES = ("transformer", "fraknoi2024")
 FORMAT_SETTINGS = {"reverse_operands", "reverse_answer"}  # counts do not depend on the order
 REQUIRED = {"feed_forward": False}  # else the default
 
 
 def check_system(system: System) -> None:
     """Refuse a system whose model or strings `BatchedNetwork` does not compute."""
-    run = system.run
+    run, name = system.run, system.network.name
     found = {
         "task.name": (run.task.get("name"), "noisy_majority"),
         "format.name": (run.format.get("name", "expression"), "expression"),
-        "model.name": (run.model.get("name", "transformer"), "transformer"),
+        "model.name": (name, name if name in ARCHITECTURES else "transformer"),
     }
     for section, settings, supported in (
         ("format", system.format, FORMAT_SETTINGS),
@@ -106,6 +108,25 @@ def make_string_counts(
     return StringCounts(all_counts.float(), query.float())
 
 
+def split_prefixes(
+    tokens: Integer[Tensor, "S T"],
+) -> tuple[Float[Tensor, "R _"], Integer[Tensor, " R"], Integer[Tensor, " S"]]:
+    """Return each prefix of strings as counts, the token that follows it, and the number of each.
+
+    Rows are those of a string, one token longer each, then those of the next string. Counts have a
+    section for each kind of last token, the sections of other kinds are 0.
+
+    >>> split, follows, numbers = split_prefixes(torch.tensor([[BOS, 1, EQUALS, 5, 13]]))
+    >>> follows.tolist(), numbers.tolist(), split.unflatten(1, (7, 7)).sum((1, 2)).tolist()
+    ([1, 11, 5, 13], [4], [1.0, 2.0, 3.0, 4.0])
+    """
+    kinds = (tokens[:, :, None] == torch.tensor(TOKEN_KINDS)).float()
+    real = kinds.any(2)  # not the end, and not padding
+    split = (kinds[..., None] * kinds.cumsum(1)[:, :, None]).flatten(2)
+    follows = tokens.roll(-1, dims=1)
+    return split[real], follows[real].long(), real.sum(1)
+
+
 class BatchedNetwork:
     """The models of several systems, which differ only in their weights.
 
@@ -152,10 +173,12 @@ class BatchedNetwork:
         result is not finite for a string whose tokens all score e^87 times less than an absent one.
 
         Args:
+            split_counts: with a section for each of `QUERY_KINDS`, or for each of `TOKEN_KINDS`.
             kept: the dropout factors of the attention outputs.
         """
         kinds = self._embed_kinds()
-        scores, value = self._scores_and_values(kinds)
+        queries = split_counts.shape[-1] // len(TOKEN_KINDS)
+        scores, value = self._scores_and_values(kinds, queries)
         weights = (scores - scores.amax(-1, keepdim=True).detach()).exp()[..., None]
         value = (value * self.head_mask[:, :, None, None])[:, :, None]
         numerators, denominators = (  # a row for each query and kind, a column for each feature
@@ -164,7 +187,7 @@ class BatchedNetwork:
         )
         mixed = (split_counts @ numerators) / (split_counts @ denominators)
         query = split_counts[..., :: len(TOKEN_KINDS)].contiguous()  # each string has one BOS
-        return self._read(mixed, query @ kinds[:, 4:], kept)
+        return self._read(mixed, query @ kinds[:, -queries:], kept)
 
     def logits_from_tokens(
         self,
@@ -222,9 +245,11 @@ class BatchedNetwork:
     def _embed_kinds(self) -> Float[Tensor, "M C D"]:
         return self.weights["tokens.weight"].index_select(1, torch.tensor(TOKEN_KINDS))
 
-    def _scores_and_values(self, kinds: Float[Tensor, "M C D"]) -> tuple[Tensor, Tensor]:
+    def _scores_and_values(
+        self, kinds: Float[Tensor, "M C D"], queries: int = len(QUERY_KINDS)
+    ) -> tuple[Tensor, Tensor]:
         source = self._normalise(kinds, "blocks.0.before.0")
-        query, key, value = self._queries_keys_values(source[:, 4:], source)
+        query, key, value = self._queries_keys_values(source[:, -queries:], source)
         return query @ key.transpose(-1, -2), value
 
     def _queries_keys_values(self, query: Tensor, source: Tensor) -> tuple[Tensor, ...]:
@@ -265,8 +290,29 @@ class BatchedNetwork:
             return x
         if self.settings.norm == "rms":
             x = F.rms_norm(x, x.shape[-1:], eps=1e-6)
+        elif not getattr(self.settings, "norm_root", True):
+            x = divide_by_variance(x)
         else:
             x = F.layer_norm(x, x.shape[-1:])
         bias = f"{name}.bias"
         x = x * self.weights[weight][:, None]
         return x + self.weights[bias][:, None] if bias in self.weights else x
+
+
+@torch.no_grad()
+def measure_learned_accuracy(
+    network: BatchedNetwork, heads: Sequence[int], counts: Integer[Tensor, "S 3"]
+) -> Float[Tensor, " M"]:
+    """Return the accuracy of each model with only these heads (fraknoi2024, Definition 5.1).
+
+    >>> from carry.models.constructions.minimal_majority import build_minimal_majority
+    >>> network = BatchedNetwork([build_minimal_majority(dtype=torch.float32)])
+    >>> counts = torch.tensor([[3, 1, 0], [1, 3, 0]])
+    >>> [measure_learned_accuracy(network, heads, counts).tolist() for heads in ([0], [])]
+    [[1.0], [0.5]]
+    """
+    strings = make_string_counts(counts)
+    kept = torch.zeros_like(network.head_mask)
+    kept[:, list(heads)] = 1.0
+    predicted = network.logits_from_counts(strings, head_mask=kept * network.head_mask).argmax(-1)
+    return (predicted == strings.target).float().mean(1)

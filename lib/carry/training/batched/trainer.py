@@ -31,6 +31,8 @@ from carry.training.batched.network import (
     StringCounts,
     check_system,
     make_string_counts,
+    measure_learned_accuracy,
+    split_prefixes,
 )
 from carry.training.optimizers import make_adamw
 from carry.training.schedule import compute_learning_rate
@@ -38,6 +40,7 @@ from carry.training.schedule import compute_learning_rate
 # Matrix products of another number of models round differently, so the groups depend on the number
 # of seeds only, never on the number of cores.
 GROUPS = 2
+NO_TARGET = -100
 
 # Called during training with the seed, the steps done, the loss and the held-out accuracy.
 Report = Callable[[int, int, float, float], None]
@@ -153,6 +156,12 @@ class BatchedTrainer:
         self.split_counts = strings.split_by_query()
         answers = make_string_counts(self.training_counts).target[0]
         self.targets = torch.stack([answers, torch.full_like(answers, EOS)], dim=1)
+        if self.run.training.loss == "everything":
+            counts, follows, numbers = split_prefixes(self.training_batch.tokens)
+            # The last row is for padding: it has a `^`, and no target.
+            self.prefix_counts = torch.cat([counts, counts[:1]])
+            self.prefix_targets = F.pad(follows, (0, 1), value=NO_TARGET)
+            self.prefixes = [*torch.arange(len(follows)).split(numbers.tolist())]
 
     def _draw_held_out(self) -> Problems:
         """Draw the problems that choose the best weights, the same for all seeds."""
@@ -178,7 +187,7 @@ class BatchedTrainer:
         count, share = len(self.training_counts), self.run.training.dropout
         orders = [torch.randperm(count, generator=draw) for draw in self.draws["problems"]]
         self._order, self._kept = torch.stack(orders), None
-        if share:
+        if share and self.run.training.loss == "answer":
             size = (count, 2, self.network.settings.width)  # after `=`, and after the answer
             kept = [torch.rand(size, generator=draw) >= share for draw in self.draws["dropout"]]
             self._kept = torch.stack(kept)
@@ -199,6 +208,8 @@ class BatchedTrainer:
         self, rows: Integer[Tensor, "M b"], kept: Float[Tensor, "M _ D"] | None
     ) -> Float[Tensor, " M"]:
         """Return for each model the mean loss of the response tokens: the answer and the end."""
+        if self.run.training.loss == "everything":
+            return self._compute_losses_of_prefixes(rows)
         if self.run.training.dropout_embeddings:
             logits = self._logits_from_tokens(rows, kept)
         else:
@@ -207,6 +218,27 @@ class BatchedTrainer:
         # Symbols first: softmax over a short last dimension is several times slower.
         logits, targets = logits.transpose(1, 2).contiguous(), _select_rows(self.targets, rows)
         return F.cross_entropy(logits, targets.flatten(1), reduction="none").mean(1)
+
+    def _compute_losses_of_prefixes(self, rows: Integer[Tensor, "M b"]) -> Float[Tensor, " M"]:
+        """Return for each model the mean loss of all tokens but the first, as from 2.6."""
+        share, width = self.run.training.dropout, self.network.settings.width
+        own = [torch.cat([self.prefixes[row] for row in of]) for of in rows.tolist()]
+        numbers = torch.tensor([len(of) for of in own])
+        room = [int(numbers.max() - number) for number in numbers]
+        last, kept = len(self.prefix_targets) - 1, None
+        at = torch.stack([F.pad(x, (0, pad), value=last) for x, pad in zip(own, room, strict=True)])
+        if share:
+            drawn = [
+                F.pad(torch.rand(len(of), width, generator=draw), (0, 0, 0, pad))
+                for of, pad, draw in zip(own, room, self.draws["dropout"], strict=True)
+            ]
+            kept = (torch.stack(drawn) >= share) / (1 - share)
+        logits = self.network.logits_from_products(_select_rows(self.prefix_counts, at), kept)
+        targets = _select_rows(self.prefix_targets, at)
+        losses = F.cross_entropy(
+            logits.transpose(1, 2).contiguous(), targets, ignore_index=NO_TARGET, reduction="none"
+        )
+        return losses.sum(1) / numbers
 
     def _logits_from_tokens(self, rows: Tensor, kept: Tensor | None) -> Float[Tensor, "M _ V"]:
         """Return the logits with dropout of the embedding of each token too."""
@@ -251,7 +283,11 @@ class BatchedTrainer:
         ]
         heads = self.network.head_mask[index].nonzero()[:, 0].tolist()
         strategy, draws = self.run.training.halving, self.draws["heads"][index]
-        self._keep_heads(index, select_heads(strategy, heads, *outputs, draws))
+
+        def learned(team: tuple[int, ...]) -> float:
+            return float(measure_learned_accuracy(self.network, team, self.held_out_counts)[index])
+
+        self._keep_heads(index, select_heads(strategy, heads, *outputs, draws, learned))
 
     def _keep_heads(self, index: int, heads: Sequence[int]) -> None:
         """Mask all other heads; earlier weights, with more heads, are no longer the best."""
