@@ -108,9 +108,9 @@ ROWS = [
                 dict(paper=dict(training=steps(300_000, 20))))),
 ]
 
-# The comparison of encodings and formats (4.3.4), at the lengths of the thesis: 1 to 7 and 9 digits,
-# of which 8 are a gap. Plain answers are learned place by place, which needs the most steps;
-# snapshots are close enough to see it.
+# The comparison of encodings and formats (4.3.4), at the lengths of the thesis: 1 to 7 and 9 digits
+# around a gap of 8. Plain answers are learned place by place, which needs the most steps; snapshots
+# are close enough to see it.
 PLAIN = LEARNED.but(
     "addition_equal_learned_plain", label="Learned index, nothing reversed", seeds=5,
     format=dict(reverse_answer=False), model=dict(layers=4),
@@ -124,6 +124,9 @@ REVERSED = PLAIN.but(
 BOTH = REVERSED.but(
     "addition_equal_learned_both", label="Learned index, both reversed", seeds=5,
     format=dict(reverse_operands=True), **both())
+SPACES = PLAIN.but(
+    "addition_equal_learned_spaces", label="Learned index, random spaces", seeds=5,
+    format=dict(spaces=0.5), **both())
 ROWS += [
     PLAIN,
     REVERSED,
@@ -133,8 +136,7 @@ ROWS += [
               format=dict(pad_to=13), model=dict(layers=3), training=SOON, **both()),
     PLAIN.but("addition_equal_learned_operands", label="Learned index, operands reversed",
               laptop=None, format=dict(reverse_operands=True), **both()),
-    PLAIN.but("addition_equal_learned_spaces", label="Learned index, random spaces", seeds=5,
-              format=dict(spaces=0.5), **both()),
+    SPACES,
     EQUAL.but("addition_equal_learned_worded", "equal_formats", "Learned index, steps in words",
               format=dict(name="worded", begin="$"),
               training=dict(problem_set="1-3_digit", digits=3, examples=10_000, **steps(1000, 10),
@@ -149,10 +151,12 @@ ROWS += [
 EQUAL_ABACUS = LEARNED.but(
     "addition_equal_abacus", "equal_schemes", seeds=5, format=dict(reverse_operands=True),
     positions=[ABACUS_LAPTOP | dict(offset=25)], **ABACUS)
+ABACUS_TO_9 = BOTH.but("addition_equal_abacus_to_9", "equal_schemes", seeds=10,
+                       model=dict(layers=2), positions=[ABACUS_LAPTOP | dict(limit=30)], **ABACUS)
+ALIGNED = (PLAIN, SPACES, ABACUS_TO_9)
 ROWS += [
     EQUAL_ABACUS,
-    BOTH.but("addition_equal_abacus_to_9", "equal_schemes", seeds=10,
-             positions=[ABACUS_LAPTOP | dict(limit=30)], **ABACUS),
+    ABACUS_TO_9,
     BOTH.but("addition_equal_sinusoidal", "equal_schemes", seeds=5,
              positions=[ids("index", "sinusoidal")], **both()),
     BOTH.but("addition_equal_randomized", "equal_schemes", seeds=5,
@@ -187,17 +191,15 @@ ALONE = EQUAL.but(
     "addition_equal_alone", "equal_parts", "Learned index, additions alone", seeds=5,
     format=dict(name="sub_task", prefix="add", reverse_answer=False, spaces=0.5),
     model=dict(layers=4),
-    training=dict(problem_set="generalize_to_longer_small", digits=4, examples=100_000,
-                  **steps(16_000, 10)),
-    evaluation=dict(digits=6),
+    training=dict(problem_set="generalize_to_longer_mini", digits=9, examples=100_000,
+                  **steps(6000, 20)),
+    evaluation=dict(digits=11),
     **merge(both(model=dict(layers=6, width=256, heads=8), training=dict(warmup=0.003125),
                  evaluation=scored(11)),
             dict(paper=dict(training=steps(32_000, 20)), gpu=dict(training=steps(16_000, 20)))))
-FIVE = both(training=dict(problem_set="generalize_to_longer_mini_multitask"))
-PARTS = ALONE.but(
-    "addition_equal_parts", label="Learned index, with parts",
-    seeds=9,  # about half of them learn the trained lengths
-    training=dict(problem_set="generalize_to_longer_small_multitask"), **FIVE)
+MIXED = dict(training=dict(problem_set="generalize_to_longer_mini_multitask"))
+FIVE = merge(MIXED, both(**MIXED))
+PARTS = ALONE.but("addition_equal_parts", label="Learned index, with parts", **FIVE)
 # Ours: the same with Abacus ids, which align the digits. They need the least significant digit
 # first, and no spaces, because ids restart at a space.
 ABACUS_ALONE = ALONE.but(
@@ -209,28 +211,30 @@ ROWS += [
                      **FIVE),
 ]
 
-# Numbers of problems and widths. A laptop trains the narrow models, with two layers unless they
-# have a million problems.
+# Numbers of problems and widths. A laptop trains the narrowest models with the fewest problems, of
+# which fewer steps fit as much; `ALONE` and `PARTS` have ten times as many problems.
 COUNTS = {"10k": 10_000, "100k": 100_000, "1m": 1_000_000, "10m": 10_000_000}
 WIDTHS = (64, 128, 256, 512, 1024, 1536)
 for (name, count), width, parent in product(COUNTS.items(), WIDTHS, (ALONE, PARTS)):
     size = dict(model=dict(width=width), training=dict(examples=count))
     small = count <= 100_000 and width <= 256
-    two_layers = dict(model=dict(layers=2), training=steps(10_000, 10)) if small else {}
+    narrow = (count, width) == (10_000, 64)
     ROWS.append(parent.but(
         f"{parent.name}_{name}_width_{width}", "equal_sizes", seeds=3, **size,
-        laptop=two_layers if small or (count, width) == (1_000_000, 64) else None,
+        laptop=dict(training=steps(3000, 10)) if narrow else None,
         gpu=size if small and width != 128 else None, paper=size))
 
 
-# What is learned in which order; of two rows also what attention computes; and how deep each token
-# goes.
+# What is learned in which order; of some rows also what attention computes, and whether it finds
+# the digits to add (Fig. 4.4); and how deep each token goes.
 def analyse(parent: Row) -> Row:
     """Return a row with its analyses."""
     if parent.study == "equal_sizes" or parent is LOOPED:
         return parent
     analyses = ["depths"] if parent in (ADAPTIVE, DEAR) else ["learning"]
     analyses += ["mechanism"] * (parent in (LEARNED, EQUAL_ABACUS))
+    analyses += ["milestones"] * (parent in (PLAIN, REVERSED))
+    analyses += ["alignment"] * (parent in ALIGNED)
     return replace(parent, settings=parent.settings | dict(analyses=analyses))
 
 
