@@ -162,7 +162,6 @@ DATA = {
     "generalize_to_longer_mini": (numbers(7, 9), [8, 10, 11, 12]),
     "generalize_to_longer_mini_gap": (numbers(7, 11), [8, 9, 10, 12, 13]),
     "1_and_3_digit": ([1, 3], [2, 4]),
-    "1-5_digit": (numbers(5), [6]),
     "generalize_to_longer_tiny": (numbers(4, 6), [5, 7, 8]),
     "generalize_to_longer_tiny_gap": (numbers(4, 7), [5, 6, 8, 9]),
 }
