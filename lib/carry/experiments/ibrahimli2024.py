@@ -158,8 +158,8 @@ ABACUS_TO_9 = BOTH.but(
     training=steps(2000, 20), positions=[ABACUS_LAPTOP | dict(limit=30)], **ABACUS)
 ALIGNED = (PLAIN, SPACES, ABACUS_TO_9)
 ROWS += [EQUAL_ABACUS, ABACUS_TO_9]
-# One seed of NoPE and of ALiBi learned the trained lengths after 2,500 steps. RoPE of width 64, with
-# the learning rate of `PLAIN`, has 5 digits after 3,000 steps and not 7.
+# One seed of NoPE and of ALiBi had learned the trained lengths after 2,500 steps. RoPE of width 64,
+# with the learning rate of `PLAIN`, has 5 digits after 3,000 steps and not 7.
 ENOUGH = dict(nope=3000, alibi=4000, randomized=4000)
 for name in ("sinusoidal", "randomized", "shaw", "t5", "alibi", "rope", "fire", "nope"):
     positions = dict(nope=[], randomized=[ids("randomized", "learned", range=260,
