@@ -150,9 +150,9 @@ def test_hooks_read_all_names_or_are_refused(system):
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 def test_training_and_evaluation(name, optimizer):
-    run = run_of(name, optimizer=optimizer)
+    run = run_of(name, optimizer=optimizer, score_every=10)
     trainer = Trainer(run, 0, None).train()
-    assert trainer.step == 20 and trainer.curve[-1]["loss"] < 3
+    assert trainer.step == 20 and trainer.curve[-1]["loss"] < trainer.curve[0]["loss"] < 4
     settings = {"task": run.task, "grid": 3, "equal": 4}
     table = draw_problem_set("mine", ProblemSet.parse(settings, "problems.mine"))
     cells, places, _ = score_system(trainer.system, table)

@@ -123,7 +123,7 @@ def test_a_mixture_is_trained_on_sequences_of_all_its_parts():
     for name in ("alone", "parts"):
         run = load_run(f"addition_equal_{name}")
         system = System(run.model_copy(update={"format": form}))
-        problems = system.task.solve(*to_digits([[123456, 654321]]))
+        problems = system.task.solve(*to_digits([[123456789012, 654321654321]]))
         news.append(int(learning.score_next_tokens(system, problems)["new"].sum()))
     assert news[0] > news[1]
 

@@ -216,7 +216,7 @@ def list_modules(package: str) -> list[str]:
     """Return the names of the modules in a package.
 
     >>> list_modules("carry.positions")
-    ['abacus', 'coupled', 'index', 'randomized']
+    ['abacus', 'coupled', 'index', 'randomized', 'restarted']
     """
     folder = importlib.import_module(package).__path__
     return sorted(module.name for module in pkgutil.iter_modules(folder))

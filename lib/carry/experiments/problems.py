@@ -159,22 +159,18 @@ DATA = {
     "1-3_digit": (numbers(3), [4]),
     "1-7_digit": (numbers(7), [8]),
     "generalize_to_longer": (numbers(17, 19), [18, 20]),
-    "generalize_to_longer_mini": (numbers(7, 9), [8, 10, 11]),
+    "generalize_to_longer_mini": (numbers(7, 9), [8, 10, 11, 12]),
     "generalize_to_longer_mini_gap": (numbers(7, 11), [8, 9, 10, 12, 13]),
     "1_and_3_digit": ([1, 3], [2, 4]),
-    "1-4_digit": (numbers(4), [5, 7, 8]),
-    "1-5_digit": (numbers(5), [6]),
-    "generalize_to_longer_small": ([1, 2, 4], [3, 5, 6]),
     "generalize_to_longer_tiny": (numbers(4, 6), [5, 7, 8]),
     "generalize_to_longer_tiny_gap": (numbers(4, 7), [5, 6, 8, 9]),
 }
 for name, (lengths, beyond) in DATA.items():
     SETS[name] = dict(lengths=lengths, beyond=beyond, test=1000, validation=100)
-    if name in ("generalize_to_longer_mini", "generalize_to_longer_small"):
+    if name == "generalize_to_longer_mini":
         SETS[f"{name}_multitask"] = SETS[name] | dict(mixture=MIXTURE)
 for scale in ("gpu", "paper"):
     SETS["1-3_digit"][scale] = dict(lengths=[1, 3], beyond=[2, 4])
-    SETS["generalize_to_longer_mini"][scale] = dict(beyond=[8, 10, 11, 12])
 SETS["generalize_to_longer_tiny"]["smoke"] = dict(
     lengths=[1, 3], beyond=[2, 4], test=9, validation=9)
 
