@@ -184,19 +184,23 @@ ROWS += [
 
 # Sizes: Fig. 10 has six seeds, Fig. 11 to 14 have eight. On a laptop, small differences of shape
 # and of the size of the training set need more seeds.
+HEADS_WIDTH = 256  # of all heads of a layer, as the paper's 1,024: fewer heads are wider
+
+
 def size(layers: int, heads: int, seeds: int | None = None) -> Row:
     """Return a row with another shape (Fig. 10); the paper's row without a suffix has 6 by 8."""
-    shape = dict(model=dict(layers=layers, heads=heads))
+    shape = dict(layers=layers, heads=heads)
+    small = dict(model=shape | dict(head_width=HEADS_WIDTH // heads))
     label = f"{layers} layer{'s' if layers > 1 else ''} of {heads} heads"
-    return variant(SMALL, f"{layers}l{heads}h", label, seeds=seeds, **shape, gpu=shape,
-                   paper=dict(seeds=6) | shape)
+    return variant(SMALL, f"{layers}l{heads}h", label, seeds=seeds, **small, gpu=small,
+                   paper=dict(seeds=6, model=shape))
 
 
 def width(features: int, seeds: int | None = None) -> Row:
-    """Return a row with narrower embeddings (Fig. 12)."""
-    model = dict(width=features)
-    return variant(FOUR_HEADS, f"width_{features}", f"width {features}", seeds=seeds, model=model,
-                   gpu=dict(model=model),
+    """Return a row with narrower embeddings and heads (Fig. 12); ids keep features of length 1."""
+    small = dict(model=dict(width=features, head_width=features // 4))
+    return variant(FOUR_HEADS, f"width_{features}", f"width {features}", seeds=seeds, **small,
+                   positions=waves(20, 20, scale=(2 / features) ** 0.5), gpu=small,
                    paper=dict(seeds=8, model=dict(width=features, hidden=4 * features)))
 
 
@@ -206,8 +210,8 @@ def examples(name: str, words: str, count: int, seeds: int | None = None) -> Row
     return variant(SMALL, name, f"{words} problems", seeds=seeds, **training, paper=training)
 
 
-FOUR_HEADS = size(1, 4, seeds=16)
-EIGHT_HEADS = size(1, 8, seeds=10)
+FOUR_HEADS = size(1, 4, seeds=20)
+EIGHT_HEADS = size(1, 8, seeds=20)
 ROWS += [
     size(1, 2, seeds=10), FOUR_HEADS,
     # Ours: x + N2(f(N1 x)), the norm of the branch.
