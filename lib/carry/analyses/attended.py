@@ -44,8 +44,8 @@ def count_attended(system: System, digits: int, operands: int) -> pd.DataFrame:
 
     >>> from carry.models.constructions.adder import build_adder
     >>> table = count_attended(build_adder(5, 2), 2, 5)
-    >>> table[["head", "best", "tokens", "few"]].values.tolist()[2]
-    [2, True, 2.0, 15]
+    >>> table[["head", "n", "few", "as_operands", "best"]].values.tolist()[:3]
+    [[0, 15, 15, 0, True], [1, 15, 15, 0, False], [2, 15, 0, 15, False]]
     """
     found = describe_attention(system, (digits, operands), {})
     tokens = found["tokens"].set_index("at")
@@ -53,17 +53,17 @@ def count_attended(system: System, digits: int, operands: int) -> pd.DataFrame:
     written = written[(written >= int(system.format.has_steps)) & (place >= 0)]
     weights = found["attention"]
     weights = weights[weights["query"].isin(written.index - 1)]
-    # Of the most attended tokens of a query, those before which less than MOST is reached.
+    # The most attended tokens of a query, up to the one with which MOST is reached.
     weights = weights.sort_values("weight", ascending=False, kind="stable")
-    by_query = weights.groupby(["layer", "head", "query"], sort=True)["weight"]
-    before = by_query.cumsum() - weights["weight"]
-    needed = before < MOST * by_query.transform("sum")
-    counts = needed.groupby([weights[name] for name in ("layer", "head", "query")]).sum()
-    heads = pd.DataFrame({"tokens": counts, "few": counts <= FEW, "as_operands": counts >= operands})
-    heads = heads.groupby(["layer", "head"]).agg(
-        n=("tokens", "size"), tokens=("tokens", "mean"), few=("few", "sum"),
-        as_operands=("as_operands", "sum"),
-    ).reset_index()  # fmt: skip
+    keys = ["layer", "head", "query"]
+    by_query = weights.groupby(keys)["weight"]
+    weights["tokens"] = by_query.cumsum() - weights["weight"] < MOST * by_query.transform("sum")
+    counts = weights.groupby(keys, as_index=False)["tokens"].sum()
+    counts = counts.assign(
+        n=1, few=counts["tokens"] <= FEW, as_operands=counts["tokens"] >= operands
+    )
+    how = {"n": "sum", "tokens": "mean", "few": "sum", "as_operands": "sum"}
+    heads = counts.groupby(["layer", "head"], as_index=False).agg(how)
     shares = found["heads"][found["heads"]["needed"].isin(["operand", "sum so far"])]
     heads["to_add"] = shares.groupby(["layer", "head"])["share"].sum().to_numpy()
     best = heads.index == heads["to_add"].idxmax()
