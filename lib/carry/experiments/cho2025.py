@@ -104,7 +104,7 @@ SUMS = row(
     gpu=merge(GPU, dict(evaluation=dict(attention_cell=[6, 6]))),
     paper=merge(PAPER, dict(evaluation=dict(attention_cell=[6, 6]))))
 COUPLED_SUMS = SUMS.but(
-    "multi_operand_addition_coupled", seeds=5, positions=waves(20, scale=NARROW),
+    "multi_operand_addition_coupled", seeds=10, positions=waves(20, scale=NARROW),
     gpu=dict(positions=waves(40)), paper=dict(positions=tables(40)))
 SUMS_STEPS = SUMS.but(
     "multi_operand_addition_nope_scratchpad", seeds=5, format=dict(name="scratchpad"),
@@ -112,7 +112,7 @@ SUMS_STEPS = SUMS.but(
     paper=dict(evaluation=dict(attention_cell=[11, 11])))
 # To 5 numbers of 5 digits. Coupled ids need one layer.
 SCRATCHPAD = SUMS_STEPS.but(
-    "multi_operand_addition_coupled_scratchpad", seeds=7, positions=waves(20, 20, scale=NARROW),
+    "multi_operand_addition_coupled_scratchpad", seeds=10, positions=waves(20, 20, scale=NARROW),
     model=dict(layers=1, head_width=64), training=dict(digits=5, steps=2400),
     evaluation=dict(digits=15, attention_cell=[6, 6]),
     smoke=merge(SMOKE, dict(seeds=2, evaluation=dict(attention_cell=[2, 2]))),
@@ -135,7 +135,8 @@ ROWS += [
                    gpu={}, paper={}),
     SCRATCHPAD,
     SCRATCHPAD.but("multi_operand_addition_coupled_scratchpad_spare",
-                   label="Coupled, scratchpad, spare zeros", task=dict(spare=2), gpu={}),
+                   label="Coupled, scratchpad, spare zeros", seeds=7, task=dict(spare=2),
+                   gpu={}),
     RELATIVE,
 ]
 
@@ -175,7 +176,7 @@ def variant(
 NO_CELL = dict(evaluation=dict(attention_cell=None))
 FORMATS = "multi_operand_formats"
 ROWS += [
-    variant(SMALL, "short", "short", FORMATS, seeds=5, model=dict(layers=3, head_width=16),
+    variant(SMALL, "short", "short", FORMATS, seeds=10, model=dict(layers=3, head_width=16),
             training=dict(steps=6500), evaluation=dict(attention_cell=[4, 4]),
             gpu=dict(model=dict(head_width=64), training=dict(digits=7)),
             paper=dict(seeds=4, training=dict(digits=7, batch=200))),
