@@ -319,11 +319,17 @@ PRODUCTS_SCRATCHPAD = PRODUCTS_STEPS.but(
     gpu=dict(positions=waves(64, 32, 64), training=dict(steps=8000)),
     paper=dict(positions=tables(64, 32, 64), model=dict(attention_scale="constant"),
                training=dict(decay="cosine", cooldown=None)))
+PRODUCTS_FIRE = PRODUCTS.but(
+    "multiplication_fire", positions=FIRE, model=dict(layers=2), gpu={}, paper={})
+PRODUCTS_COUPLED = PRODUCTS.but(
+    "multiplication_coupled", positions=waves(40), model=dict(layers=2),
+    gpu=dict(positions=waves(64)), paper=dict(positions=tables(64)))
+# To 5 digits, products by one digit are learned, so that longer ones can be tested (5.3).
+TO_5 = dict(seeds=5, training=dict(digits=5, precision="auto"))
 ROWS += [
-    PRODUCTS,
-    PRODUCTS.but("multiplication_fire", positions=FIRE, model=dict(layers=2), gpu={}, paper={}),
-    PRODUCTS.but("multiplication_coupled", positions=waves(40), model=dict(layers=2),
-                 gpu=dict(positions=waves(64)), paper=dict(positions=tables(64))),
+    PRODUCTS, PRODUCTS_FIRE, PRODUCTS_COUPLED,
+    PRODUCTS_FIRE.but("multiplication_fire_5", **TO_5),
+    PRODUCTS_COUPLED.but("multiplication_coupled_5", **TO_5),
     PRODUCTS_STEPS,
     PRODUCTS_STEPS.but("multiplication_fire_scratchpad", positions=FIRE, model=dict(layers=2),
                        gpu={}, paper={}),
