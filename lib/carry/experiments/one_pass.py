@@ -124,6 +124,10 @@ ROWS += [
     TWO_HEADS.but(
         "multi_operand_addition_coupled_scratchpad_10_1l4h_jump_longer", PAPERS,
         f"Coupled, scratchpad, one layer, {HEADLINE}", model=dict(layers=1, heads=4)),
+    # The paper's worst shape (Fig. 10).
+    TWO_HEADS.but(
+        "multi_operand_addition_coupled_scratchpad_10_1l2h_jump_longer", PAPERS,
+        f"Coupled, scratchpad, 1 x 2 heads, {HEADLINE}", model=dict(layers=1)),
     PRODUCTS_10.but(
         "multiplication_coupled_scratchpad_10_jump_longer", PAPERS,
         f"Coupled, scratchpad, {HEADLINE}", seeds=5, positions=waves(40, 32, 48, jumps=1),

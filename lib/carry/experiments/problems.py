@@ -128,6 +128,10 @@ SETS: dict[str, dict[str, Any]] = dict(
         task=dict(name="multi_operand_addition"), grid=15, each=10, equal=20,
         smoke=dict(grid=6, each=2, equal=4), gpu=dict(grid=30, each=100),
         paper=dict(grid=30, each=1000, equal=1000)),
+    # Of up to 3 operands of up to 6 digits, and of one or two digits or one operand more.
+    multi_operand_addition_of_three=dict(
+        task=dict(name="multi_operand_addition"), grid=3, each=20,
+        far=far(100, (6, 2), (6, 3), (7, 2), (7, 3), (8, 2), (8, 3), (3, 4), (6, 4))),
     multi_operand_addition_to_30=dict(
         stream="multi_operand_addition", task=dict(name="multi_operand_addition"), grid=30,
         each=100, equal=20, far=far(300, 30)),
