@@ -14,6 +14,7 @@ POSITIONS = {
     "fire": [{"ids": "index", "encoding": "fire"}],
     "index_relative": [{"ids": "index", "encoding": "relative"}],
     "alibi": [{"ids": "index", "encoding": "alibi"}],
+    "hard_alibi": [{"ids": "index", "encoding": "hard_alibi", "spans": [2]}],
     "t5": [{"ids": "index", "encoding": "t5"}],
     "shaw": [{"ids": "index", "encoding": "shaw", "clip": 4}],
     "randomized": [{"ids": "randomized", "encoding": "learned", "range": 200}],
@@ -61,6 +62,7 @@ MODELS = {
     "looped_entrance": {"layers": 1, "recurrences": 3, "injection": "entrance"},
     "adaptive": {"name": "adaptive", "layers": 1, "recurrences": 4, "injection": "every_layer",
                  "halting_bias": -0.5},
+    "growing": {"name": "growing", "layers": 1, "injection": "entrance", "tokens_per_loop": 3},
     "read_out": {"layers": 2, "norm_place": "post", "activation": "gated_gelu", "read_out": True},
     "divided": {"layers": 2, "recurrences": 3, "injection": "every_layer", "read_out": True,
                 "divide_gradient": True},
@@ -82,6 +84,7 @@ FORMATS = {
     "padded_to": {"pad_to": 9, "begin": "$", "reverse_operands": False, "reverse_answer": False},
     "sub_task": {"name": "sub_task", "prefix": "ali"},
     "worded": {"name": "worded", "bar": True},
+    "turing": {"name": "turing"},
     "line": {"name": "line", "text": [0, 3], "sums": [1, 3]},
 }
 

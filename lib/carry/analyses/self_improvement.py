@@ -80,8 +80,8 @@ def last_length(system: System) -> int:
     limits = [system.largest_id(index) for index in range(len(system.schemes))]
     if not limits or None in limits:
         raise SettingsError(
-            f"analyses.{system.run.name}: 'self_improvement' needs a largest id; expected positions "
-            "with a table of ids"
+            f"analyses.{system.run.name}: 'self_improvement' needs a largest id; expected "
+            "positions with a table of ids"
         )
     return min(limits) - STARTS
 

@@ -3,7 +3,7 @@
 4324 + 139, line by line; the problem is one line of text without breaks:
 
     ^40312349=        the tape: both digits of each place, most significant first
-    403122c3|         without the last place; the carry, which is the state; the digit of the sum
+    403123c3|         without the last place; the carry, which is the state; the digit of the sum
     4031-63|
     40-463|
     -4463$            the last line is the answer; `c` would be one digit more

@@ -36,6 +36,7 @@ class HardALiBi(Encoding):
             )
         spans = torch.full((model.heads,), torch.iinfo(torch.long).max)
         spans[: len(settings.spans)] = torch.tensor(settings.spans)
+        self.settings = settings
         self.register_buffer("spans", spans, persistent=False)
 
     def bias(
