@@ -75,14 +75,15 @@ def test_decoding_writes_what_one_pass_says():
         assert decoded[row, :length].tolist() == seen.predicted[row, :length].tolist()
 
 
-def test_each_recurrence_ends_with_the_model():
-    system = built()
+def test_each_recurrence_is_that_of_a_model_with_fewer():
+    system = built(recurrences=3)
     batch = written(system)
-    ids = system.ids(batch)
+    ids, at = system.ids(batch), batch.response()[0]
     with torch.no_grad():
-        steps = system.network.each_recurrence(batch.tokens, ids)
-        torch.testing.assert_close(steps[-1], system.logits(batch, ids))
-        torch.testing.assert_close(steps[0, :, :PER_LOOP], steps[-1, :, :PER_LOOP])
+        steps = system.network.each_recurrence(batch.tokens, ids, at)
+        for recurrence, logits in enumerate(steps, start=1):
+            alone = system.network(batch.tokens, ids, at, recurrence)
+            torch.testing.assert_close(logits, alone)
 
 
 def test_it_trains():

@@ -38,8 +38,10 @@ class Growing(Transformer):
 
         tokens_per_loop: int = pydantic.Field(default=2, ge=1)
 
-    # Decoding keeps tokens instead of keys and values, of which more loops would need more.
+    # Decoding keeps tokens instead of keys and values, of which more loops would need more. Hooks
+    # are refused, since the layers that they would name depend on the question.
     next_logits = Architecture.next_logits
+    activation_names = Architecture.activation_names
 
     def _ends(
         self,
@@ -51,17 +53,21 @@ class Growing(Transformer):
         hooks: Hooks | None = None,
         each: bool = False,
     ) -> Iterator[Tensor]:
-        """Yield the streams that logits are read from: of each token after its own loops."""
+        """Yield the streams that logits are read from: of each token after its own loops.
+
+        They are those of the model with so many `recurrences`, or with each number up to it.
+        """
         in_response = F.pad((tokens == EQUALS).cumsum(1), (1, 0))[:, :-1] > 0
         tokens = torch.where(in_response, EQUALS, tokens)
-        asked = (~in_response).cumsum(1)
-        per_loop = self.settings.tokens_per_loop
-        loops = (recurrences or self.recurrences) * ((asked + per_loop - 1) // per_loop)
+        loops = -(-(~in_response).cumsum(1) // self.settings.tokens_per_loop)  # rounded up
         if at is not None:
             loops = loops.gather(1, at.expand(len(tokens), -1))
-        most, end = int(loops.max()), None
-        ends = super()._ends(tokens, ids, at, most, cache, hooks, each=True)
-        for loop, x in enumerate(ends, start=1):
-            end = x if end is None else torch.where((loops >= loop)[..., None], x, end)
-            if each or loop == most:
-                yield end
+        most = recurrences or self.recurrences
+        wanted = range(1, most + 1) if each else (most,)
+        passes = super()._ends(tokens, ids, at, most * int(loops.max()), cache, hooks, each=True)
+        ends: list[Tensor | None] = [None for _ in wanted]
+        for step, x in enumerate(passes, start=1):
+            for index, recurrence in enumerate(wanted):
+                end, ends_here = ends[index], (recurrence * loops == step)[..., None]
+                ends[index] = x if end is None else torch.where(ends_here, x, end)
+        yield from ends

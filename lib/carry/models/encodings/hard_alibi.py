@@ -23,7 +23,7 @@ class HardALiBi(Encoding):
     class Settings(Encoding.Settings):
         """The settings of the heads."""
 
-        spans: list[Side] = Field(default=[0, 1, 2, 3], min_length=1)
+        spans: list[Side] = Field(default=[1], min_length=1)
 
     label = "Hard-ALiBi"
 
