@@ -78,8 +78,8 @@ ROWS += loops(
 
 # Sums to 4 digits; carries and digit sums to 8, or also to 4.
 TRANSFER = row(
-    "addition_transfer", STUDY, "RoPE, sums to 4, parts to 8", seeds=10, task=dict(sampling="equal"),
-    positions=[ids("index", "rope")],
+    "addition_transfer", STUDY, "RoPE, sums to 4, parts to 8", seeds=10,
+    task=dict(sampling="equal"), positions=[ids("index", "rope")],
     format=dict(name="transfer", prefix="add", sums_to=4, reverse_operands=True,
                 reverse_answer=True),
     model=dict(layers=3, width=64),
