@@ -62,7 +62,6 @@ MODELS = {
     "looped_entrance": {"layers": 1, "recurrences": 3, "injection": "entrance"},
     "adaptive": {"name": "adaptive", "layers": 1, "recurrences": 4, "injection": "every_layer",
                  "halting_bias": -0.5},
-    "growing": {"name": "growing", "layers": 1, "injection": "entrance", "tokens_per_loop": 3},
     "read_out": {"layers": 2, "norm_place": "post", "activation": "gated_gelu", "read_out": True},
     "divided": {"layers": 2, "recurrences": 3, "injection": "every_layer", "read_out": True,
                 "divide_gradient": True},

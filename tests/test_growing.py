@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from carry.config.settings import SettingsError
 from carry.evaluation.decoding import decode_greedily
 from carry.formats import EQUALS
+from carry.models.hooks import Hooks
 from carry.models.system import System
 from carry.models.teacher_forcing import teacher_forced_pass
 from carry.randomness import stream
@@ -14,9 +16,14 @@ from model_cases import run_of, written
 PER_LOOP = 3
 
 
-def built(positions="nope", form="reversed", **model):
-    run = run_of(positions, "growing", form)
-    return System(run.model_copy(update={"model": {**run.model, **model}}))
+def growing(positions="nope", **model):
+    run = run_of(positions, "looped_entrance")
+    own = {"name": "growing", "recurrences": 1, "tokens_per_loop": PER_LOOP}
+    return run.model_copy(update={"model": {**run.model, **own, **model}})
+
+
+def built(positions="nope", **model):
+    return System(growing(positions, **model))
 
 
 def looped_like(system):
@@ -86,8 +93,15 @@ def test_each_recurrence_is_that_of_a_model_with_fewer():
             torch.testing.assert_close(logits, alone)
 
 
+def test_hooks_are_refused():
+    system = built()
+    batch = written(system)
+    with pytest.raises(SettingsError, match="'growing' has no hooks; expected 'transformer'"):
+        system.network(batch.tokens, system.ids(batch), hooks=Hooks(["*.pattern"]))
+
+
 def test_it_trains():
-    run = run_of("nope", "growing", steps=6)
+    run = growing()
     trainer = Trainer(run, 0, None).train()
     first = System(run, 0).network.state_dict()
     for name, weights in trainer.system.network.state_dict().items():
