@@ -28,7 +28,8 @@ def run_of(limit=14, **more):
 
 @pytest.fixture(autouse=True)
 def short_rounds(monkeypatch):
-    for name, value in {"DRAWN": 40, "KNOWN": 30, "STEPS": 2, "ASKED": 10}.items():
+    changes = {"DRAWN": 40, "KNOWN": 30, "LONGER": 5, "ASKED": 10}
+    for name, value in (changes | {"ROUND": {"steps": 2, "batch": 8}}).items():
         monkeypatch.setattr(self_improvement, name, value)
 
 
