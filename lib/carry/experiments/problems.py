@@ -182,7 +182,7 @@ for scale in ("gpu", "paper"):
     SETS["generalize_to_longer_mini"][scale] = dict(beyond=[8, 10, 11, 12])
 # Sums and two sub-tasks (Cai et al. 2025), for `related`: its format writes no long sum.
 for name, longest in (("transfer_short", 4), ("transfer_long", 8)):
-    SETS[name] = dict(lengths=numbers(longest), beyond=[*range(longest + 1, 11)], test=200,
+    SETS[name] = dict(lengths=numbers(longest), beyond=[*range(longest + 1, 11)], test=1000,
                       validation=100, mixture=dict(add=0.4, car=0.3, mad=0.3))
 SETS["generalize_to_longer_tiny"]["smoke"] = dict(
     lengths=[1, 3], beyond=[2, 4], test=9, validation=9)
