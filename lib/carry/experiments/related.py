@@ -32,8 +32,7 @@ ROWS = [
 # ---- One layer of four heads, coupled ids (Cho et al. 2024: 30 -> 200 digits) --------------------
 
 # The released settings, at a width of 128 instead of 512, with 10,000 steps of 128 sums instead of
-# 50,000 of 1,000, and at ten times the rate. Sums are new in every step. Few of them start at id 1,
-# so a start inside the table says what else is lacking.
+# 50,000 of 1,000, and at ten times the rate. Sums are new in every step.
 ROWS += [
     COUPLED_30.but(
         "addition_coupled_30_released", STUDY, "Coupled, 30 digits, released settings",
@@ -43,8 +42,7 @@ ROWS += [
         training=dict(steps=10_000, pool=16, optimizer="adamw", learning_rate=0.001,
                       betas=[0.9, 0.999], weight_decay=0.0, warmup=0.01, decay="cosine",
                       cooldown=None, final_learning_rate=0.1),
-        evaluation=dict(problem_set="addition_to_200", longest=200, far=[], starts=[1, 20],
-                        band=False)),
+        evaluation=dict(problem_set="addition_to_200", longest=200, far=[], **ONE_PASS)),
 ]
 
 # ---- Loops that grow with the length, without positions (Fan et al. 2024: 20 -> 30 and more) -----
