@@ -34,12 +34,13 @@ import torch
 from missing_jobs import run_missing
 from torch import Tensor, nn
 
+from carry.analyses.self_improvement import vote
 from carry.certificates.verification import certify_model, find_contexts_or_conflict
-from carry.data.problems import Problems, concatenate_rows
-from carry.evaluation.decoding import compute_decoding_ids, decode_greedily, spread_evenly
+from carry.data.problems import concatenate_rows
+from carry.evaluation.decoding import compute_decoding_ids
 from carry.experiments.resolve import make_run
 from carry.experiments.run import Run
-from carry.formats import EOS, EQUALS
+from carry.formats import EQUALS
 from carry.models.encodings import IdRange, ModelSettings
 from carry.models.encodings.relative import Relative
 from carry.models.system import Start, System
@@ -62,7 +63,6 @@ SPAN_RATE = 4  # times the learning rate: with 1, a training of this length move
 
 TABLE_SIZE = 64  # ids of self-improvement; sums of n digits need n + 1 of them
 LENGTHS = range(12, 49, 2)  # the longest sums of each round
-STARTS = 4  # of ids, from which the answers have to agree
 DRAWN, KNOWN = 1024, 8192  # sums that are labelled in a round, and true sums
 ROUND = {"steps": 150, "batch": 64, "learning_rate": 3e-4}
 
@@ -253,7 +253,7 @@ def improve(seed: int) -> Iterator[Result]:
     for longest in LENGTHS:
         cells = torch.randint(longest - 1, longest + 1, (DRAWN, 2), generator=draws)
         problems = system.task.draw_for_cells(cells, draws)
-        answer, length, agreed = vote(system, problems, TABLE_SIZE - longest)
+        answer, length, agreed = vote(system, problems)
         yield "labelled", longest, float(agreed.float().mean())
         right = (answer == problems.answer).all(1) & (length == problems.answer_length)
         yield "right labels", longest, float(right[agreed].float().mean())
@@ -265,23 +265,6 @@ def improve(seed: int) -> Iterator[Result]:
         system = trainer.train().system
         yield from score("accuracy", system, [longest], "all")
         yield from score("ahead", system, [longest + 2], "all")
-
-
-def vote(system: System, problems: Problems, last_start: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return answers of a model, their lengths, and whether `STARTS` starts of ids agree on them.
-
-    Shapes: answers [B K], as wide as those of the problems; lengths and agreements [B].
-    """
-    responses = [
-        system.format.read(decode_greedily(system, problems, start))
-        for start in spread_evenly(last_start, STARTS)
-    ]
-    response = responses[0]
-    is_digit = response < 10
-    length = is_digit.sum(1)
-    agreed = torch.stack([(other == response).all(1) for other in responses]).all(0)
-    agreed &= (is_digit | (response == EOS)).all(1) & (length > 0) & (length <= problems.room)
-    return (response * is_digit)[:, : problems.answer.shape[1]].to(torch.uint8), length, agreed
 
 
 EXPERIMENTS: dict[str, Callable[[int], Iterator[Result]]] = {

@@ -19,6 +19,7 @@ from carry.formats import HINT_LETTERS
 from carry.formats.insertion_sort import InsertionSort
 from carry.formats.longhand import Longhand
 from carry.formats.one_hot import OneHot
+from carry.formats.turing import Turing
 from carry.models.architectures import Architecture
 from carry.models.system import System
 from carry.tasks import DIGIT_SYMBOLS, OPERAND_LETTERS
@@ -57,6 +58,8 @@ class Oracle(System):
                 return self._join_with_end(self._write_sub_task(prefix, *question.split("+")))
         if hasattr(self.format, "bar"):
             return self._join_with_end(self._write_words(*question.split("+")))
+        if isinstance(self.format, Turing):
+            return self._join_with_end(self._write_tapes(question))
         if isinstance(self.format, Longhand):
             return self._join_with_end(write_rows(question[0], *question[1:].split(",")))
         if isinstance(self.format, InsertionSort):
@@ -112,6 +115,16 @@ class Oracle(System):
             step = -1 if form.reverse_answer else 1
             written.append(sign.join(number[::step] for number in numbers))
         return "=".join(written)
+
+    def _write_tapes(self, tape: str) -> str:
+        """Return the tape after each step; both digits of a place stand side by side."""
+        lines, carry, digits = [], 0, ""
+        while tape:
+            tape, (one, other) = tape[:-2], tape[-2:]
+            carry, digit = divmod(int(one) + int(other) + carry, 10)
+            digits = f"{digit}{digits}"
+            lines.append(f"{tape}{'-c'[carry]}{digits}")
+        return "|".join(lines)
 
     def _write_insertions(self, numbers: list[str]) -> str:
         """Return for each number its comparisons with the sorted numbers before it, and the list.

@@ -14,6 +14,7 @@ POSITIONS = {
     "fire": [{"ids": "index", "encoding": "fire"}],
     "index_relative": [{"ids": "index", "encoding": "relative"}],
     "alibi": [{"ids": "index", "encoding": "alibi"}],
+    "hard_alibi": [{"ids": "index", "encoding": "hard_alibi", "spans": [2]}],
     "t5": [{"ids": "index", "encoding": "t5"}],
     "shaw": [{"ids": "index", "encoding": "shaw", "clip": 4}],
     "randomized": [{"ids": "randomized", "encoding": "learned", "range": 200}],
@@ -82,6 +83,7 @@ FORMATS = {
     "padded_to": {"pad_to": 9, "begin": "$", "reverse_operands": False, "reverse_answer": False},
     "sub_task": {"name": "sub_task", "prefix": "ali"},
     "worded": {"name": "worded", "bar": True},
+    "turing": {"name": "turing"},
     "line": {"name": "line", "text": [0, 3], "sums": [1, 3]},
 }
 

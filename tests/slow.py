@@ -50,6 +50,9 @@ def bias_by(encoding, layer, head, query, i, j):
             return 8 * encoding.biases[layer][row, head].item()
         case "ALiBi":  # Press et al. 2021, section 3, for two heads
             return -(2 ** (-8 * (head + 1) / 2)) * abs(i - j)
+        case "HardALiBi":  # Jelassi et al. 2024
+            hidden = head < len(encoding.settings.spans) and i - j > encoding.settings.spans[head]
+            return -math.inf if hidden else 0.0
         case "T5":
             return encoding.biases[bucket_by(i - j, 32, 128), head].item()
         case "Shaw":  # Shaw et al. 2018, eq. 4; its vectors stand beside keys that are not turned

@@ -94,6 +94,11 @@ SETS: dict[str, dict[str, Any]] = dict(
     # Multiples of the trained lengths of `ablations`.
     ablations=dict(far=far(100, 2, 3, 4, 5, 6, 10, 20, 30, 40, 50, 100, 200, 300, 500)
                    + far(50, 1000) + far(25, 2000)),
+    # Of related works.
+    addition_related=dict(stream="addition", grid=10, each=4, equal=100, longest=30,
+                          far=far(100, 40, 50, 100, 500)),
+    binary_related=dict(task=dict(name="addition", radix=2), equal=100, longest=12),
+    parity_related=dict(stream="parity", task=dict(name="parity"), equal=100, longest=40),
     # The validation band of 10 trained digits, and their multiples.
     selection=dict(far=far(50, 11, 12, 13, 14, 15) + far(100, 10, 20, 30, 50, 80)),
     addition_base_2=dict(task=dict(name="addition", radix=2), **SMALL_GRID),
@@ -175,6 +180,10 @@ for name, (lengths, beyond) in DATA.items():
         SETS[f"{name}_multitask"] = SETS[name] | dict(mixture=MIXTURE)
 for scale in ("gpu", "paper"):
     SETS["1-3_digit"][scale] = dict(lengths=[1, 3], beyond=[2, 4])
+# Sums and two sub-tasks (Cai et al. 2025), for `related`: its format writes no long sum.
+for name, longest in (("transfer_short", 4), ("transfer_long", 8)):
+    SETS[name] = dict(lengths=numbers(longest), beyond=[*range(longest + 1, 11)], test=1000,
+                      validation=100, mixture=dict(add=0.4, car=0.3, mad=0.3))
 SETS["generalize_to_longer_tiny"]["smoke"] = dict(
     lengths=[1, 3], beyond=[2, 4], test=9, validation=9)
 
