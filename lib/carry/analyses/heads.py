@@ -39,8 +39,8 @@ COLUMNS = {
     "outputs": (*MODEL, "zeros", "ones", "twos", "head", "x", "y", "n"),
     "by_hand": (*MODEL, "head", "w01", "w02", "separation", "n"),
 }  # fmt: skip
-SET_SEEDS, MAX_SET_HEADS = 3, 16  # only of these are sets of heads scored
-SET_SIZES = ((1, 2, 3), (1, 2), (1, 2))  # by seed, since there are many sets of three
+SET_SEEDS, MAX_SET_HEADS = 5, 16  # only of these are sets of heads scored
+SET_SIZES = (1, 2, 3)
 OUTPUT_STRINGS = 400  # test strings in the table `outputs`
 GRID = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 
@@ -62,8 +62,7 @@ def tables(system: System) -> dict[str, pd.DataFrame]:
     network = BatchedNetwork([system])
     training, test = _count_symbols(system)
     scores_sets = seed < SET_SEEDS and 1 < network.head_mask.shape[1] <= MAX_SET_HEADS
-    sizes = SET_SIZES[seed] if scores_sets else (1,)
-    sets = score_head_sets(network, training, test, sizes)
+    sets = score_head_sets(network, training, test, SET_SIZES if scores_sets else (1,))
     single = sets[sets["size"] == 1]
     ratios = measure_ratios(network).assign(separation=single["separation"].to_numpy())
     tables = {"separations": sets, "ratios": ratios}

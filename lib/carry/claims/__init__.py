@@ -12,8 +12,8 @@ One file for each work has a list of claims:
 `measure` selects cells of the result tables, from the papers' start of ids unless `where` has
 another, and computes a statistic for each seed. Other kinds of evidence: `analysis`, a count in the
 table of an analysis; `thesis_runs`, the paired runs of ibrahimli2024; `parameters`, millions of
-parameters of rows at the scale `paper`; `construction` and `circuits`, a test of the model of a
-proof; `certified`, the seeds of a row with an exact certificate. A claim that cannot be tested has
+parameters of rows at the scale `paper`; `construction`, `circuits` and `automata`, a test of the
+model of a proof; `certified`, the seeds of a row with an exact certificate. A claim that cannot be tested has
 `not_tested` with the reason.
 
 `compare` sets another row (or start, or place) against it; the claim is then about the difference,
@@ -39,6 +39,9 @@ interval fulfils the condition:
     half_length             the length, in digits, at   t over the seeds
                             which half is solved, as a
                             mean of seeds
+    mean_value              the mean of a column of     t over the seeds
+                            an analysis, as a mean
+                            of seeds
     errors                  wrong answers of all seeds  none: the claim is about these problems only
     seeds_certified         share of certified seeds    none: a proof is not a sample
     a difference            of two such numbers         Welch's t over seeds, at least Newcombe's

@@ -27,11 +27,12 @@ ITEMS = FOLDER / "items.yaml"  # what the works number, by work, see `carry.clai
 OWN_CLAIMS = "carry"
 STATISTICS = Literal[
     "mean_over_seeds", "worst_seed", "best_seed", "lowest", "errors",
-    "share_of_seeds", "share_of_cells", "half_length",
+    "share_of_seeds", "share_of_cells", "half_length", "mean_value",
 ]  # fmt: skip
 OF_THRESHOLD = ("share_of_seeds", "share_of_cells")  # these count what reaches `above`
+NOT_SHARES = ("half_length", "mean_value")  # numbers of any unit, not shares of problems
 # Statistics with the seed as their unit, so that two rows can be compared.
-COMPARABLE = ("mean_over_seeds", "half_length", *OF_THRESHOLD)
+COMPARABLE = ("mean_over_seeds", *NOT_SHARES, *OF_THRESHOLD)
 # What is correct in n responses: the whole response; its first token; or its last digit, given the
 # correct tokens before it (for parity with steps, this is the answer). Or of n wrong responses,
 # those that end too early or too late.
@@ -39,6 +40,16 @@ COUNTS = Literal["exact", "first_right", "last_right", "wrong_length"]
 CONDITION = r"(>=|>|<=|<)\s*(-?\d+(?:\.\d+)?)"
 Condition = Annotated[str, match_words(f"({CONDITION})?", "a sign and a number, as '>= 0.99'")]
 ADDED_COLUMN = "beyond"  # of analysis tables, see `AnalysisMeasure`
+
+
+def split_condition(text: str) -> tuple[str, float]:
+    """Return the sign and the threshold of a condition.
+
+    >>> split_condition(">= 0.99")
+    ('>=', 0.99)
+    """
+    sign, threshold = re.fullmatch(CONDITION, text).groups()
+    return sign, float(threshold)
 
 
 class CellFilter(Settings):
@@ -80,16 +91,32 @@ class Measure(Settings):
 class AnalysisMeasure(Settings):
     """A count in an analysis of a row: the rows of its `table` that agree with `where`.
 
-    `count` is the column of hits among `n`, for each seed. A list stands for any of its values.
-    `beyond` is the number of digits above the longest in training. A table with several starts is
-    read from start 1, unless `where` has another.
+    `count` is the column of hits among `n`, for each seed; or a condition on a column, as
+    "separation > 0.95", of which each row of the table is a hit or a miss; or, for `mean_value`,
+    the column itself. In `where` a list stands for any of its values, and a text as "> 0.95" is a
+    condition. `beyond` is the number of digits above the longest in training. A table with several
+    starts is read from start 1, unless `where` has another.
     """
 
     row: str
     table: str
     count: str
     where: dict[str, Any] = {}
-    statistic: Literal["mean_over_seeds", "worst_seed", "best_seed", "errors"] = "mean_over_seeds"
+    statistic: Literal["mean_over_seeds", "worst_seed", "best_seed", "errors", "mean_value"] = (
+        "mean_over_seeds"
+    )
+
+    def split_count(self) -> tuple[str, str]:
+        """Return the column of `count` and its condition, which is empty for a plain column."""
+        column, _, condition = self.count.partition(" ")
+        return column, condition
+
+    @model_validator(mode="after")
+    def _counts_by_a_condition(self) -> AnalysisMeasure:
+        condition = self.split_count()[1]
+        if condition and not re.fullmatch(CONDITION, condition):
+            raise ValueError("expected a column, or a column, a sign and a number, in count")
+        return self
 
 
 class Comparison(Settings):
@@ -129,6 +156,18 @@ class RandomCircuits(Settings):
     strings: int = 3
 
 
+class RandomAutomata(Settings):
+    """Random automata for Corollary 3.5 (fraknoi2024); wrong steps of their circuits are counted.
+
+    `count` automata of up to `states` states read words of `length` letters, of `letters` kinds.
+    """
+
+    count: int
+    states: int
+    letters: int
+    length: int
+
+
 class ThesisRuns(Settings):
     """The paired runs of ibrahimli2024 (see `carry.evaluation.thesis_runs`): mix against add.
 
@@ -164,6 +203,7 @@ class Claim(Settings):
     parameters: dict[str, int] = {}
     construction: Construction | None = None
     circuits: RandomCircuits | None = None
+    automata: RandomAutomata | None = None
     thesis_runs: ThesisRuns | None = None
     compare: Comparison | None = None
     holds_if: Condition = ""
@@ -174,12 +214,12 @@ class Claim(Settings):
     @model_validator(mode="after")
     def _fits_together(self) -> Claim:
         measures = (self.measure, self.analysis, self.certified, self.parameters,
-                    self.construction, self.circuits, self.thesis_runs)  # fmt: skip
+                    self.construction, self.circuits, self.automata, self.thesis_runs)  # fmt: skip
         tested, compared, statistic = sum(map(bool, measures)), self.compare, self.statistic()
         measure, where = self.measure, self.measure and self.measure.where
         two_starts = compared and self.is_order_of_rows() and "start" in compared.where
         needs_threshold = statistic in OF_THRESHOLD
-        is_share = statistic not in (None, "errors", "half_length")
+        is_share = statistic not in (None, "errors", *NOT_SHARES)
         threshold = self.condition()[1] if self.holds_if else 0.0
         least = -1.0 if compared or self.thesis_runs else 0.0
         rules = [
@@ -207,8 +247,7 @@ class Claim(Settings):
 
     def condition(self) -> tuple[str, float]:
         """Return the sign and the threshold of `holds_if`."""
-        sign, threshold = re.fullmatch(CONDITION, self.holds_if).groups()
-        return sign, float(threshold)
+        return split_condition(self.holds_if)
 
     def statistic(self) -> str | None:
         """Return the statistic; none without a test."""
@@ -237,7 +276,9 @@ class Claim(Settings):
 
         Sets of strings, and sums of a trained size that are held out, have no sizes beyond them.
         """
-        return not (self.measure and self.measure.where.set in ("test", "held out"))
+        where = self.measure and self.measure.where
+        is_trained_length = where and where.digits and where.digits == where.trained
+        return not (where and (where.set in ("test", "held out") or is_trained_length))
 
     def family(self) -> tuple[str, str]:
         """Return the question to which the claim belongs: the first item, else the section."""
@@ -324,7 +365,7 @@ def _parse_claim(settings: dict[str, Any], place: str, paper: str) -> Claim:
         check_known(table, declared, f"{place}.analysis.table")
         columns = [*declared[table], ADDED_COLUMN]
         compared = claim.compare.where if claim.compare else {}
-        for column in (claim.analysis.count, *claim.analysis.where, *compared):
+        for column in (claim.analysis.split_count()[0], *claim.analysis.where, *compared):
             if column not in columns:
                 hint = suggest_name(column, columns)
                 raise SettingsError(f"{place}.analysis: unknown column {column!r}, {hint}")

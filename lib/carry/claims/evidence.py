@@ -112,12 +112,12 @@ def _read_analysis(claim: Claim, tables: Tables) -> dict[str, Any]:
             raise miss_row(row)
 
     def measure(table: pd.DataFrame) -> Measurement:
-        count, where = analysis.count, analysis.where
-        seeds = measurements.count_in_analysis(table, analysis.row, count, where)
+        where = analysis.where
+        seeds = measurements.count_in_analysis(table, analysis.row, analysis, where)
         if not claim.compare:
             return measurements.summarise_seeds(seeds, analysis.statistic)
         where = {**where, **claim.compare.where}
-        other = measurements.count_in_analysis(table, other_row, count, where)
+        other = measurements.count_in_analysis(table, other_row, analysis, where)
         return measurements.measure_difference(claim, seeds, other)
 
     start = measurements.find_analysis_start(table, analysis.row, analysis.where)

@@ -12,6 +12,9 @@ from carry.claims.verdicts import METHOD, SEEN, summarise_seen
 from carry.evaluation.intervals import format_percent
 
 
+PLAIN_NUMBERS = {"half_length": (".1f", " digits"), "mean_value": (".2f", "")}  # no shares
+
+
 def render_ledger(records: Sequence[dict[str, Any]]) -> str:
     """Return the claims of the works as Markdown, with a table for each work, and the errata."""
     theirs = [record for record in records if record["paper"] != OWN_CLAIMS]
@@ -105,7 +108,7 @@ def describe_number(record: Mapping[str, Any]) -> str:
     '60.0% against 10.0%: +50.0 points (+40.0 to +61.2)'
     """
     low, high = record["interval"]
-    statistic, difference = record["statistic"].removesuffix(", difference"), ""
+    statistic = record["statistic"].removesuffix(", difference")
     if statistic == "errors":
         return f"{record['measured']:.0f} errors"
     if statistic == "seeds_certified":
@@ -113,18 +116,17 @@ def describe_number(record: Mapping[str, Any]) -> str:
     if statistic == "loss_over_pairs":
         number = [f"{value:+.2f}" for value in (record["measured"], low, high)]
         return f"loss lower by {number[0]} powers of ten ({number[1]} to {number[2]})"
-    is_length, (unit, scale) = statistic == "half_length", ("points", 100)
-    if is_length:
-        unit, scale = "digits", 1
+    plain = PLAIN_NUMBERS.get(statistic)
     if len(record["values"]) == 2:
-        sides = [f"{value:.1f}" if is_length else f"{format_percent(value)}%"
+        digits, scale, unit = (plain[0], 1, plain[1]) if plain else (".1f", 100, " points")
+        number = [f"{scale * value:+{digits}}" for value in (record["measured"], low, high)]
+        difference = f"{number[0]}{unit} ({number[1]} to {number[2]})"
+        sides = [f"{value:{digits}}" if plain else f"{format_percent(value)}%"
                  for value in record["values"]]  # fmt: skip
-        number = [f"{scale * value:+.1f}" for value in (record["measured"], low, high)]
-        difference = f"{number[0]} {unit} ({number[1]} to {number[2]})"
         return f"{' against '.join(sides)}: {difference}"
-    number = [f"{value:.1f}" if is_length else format_percent(value)
+    number = [f"{value:{plain[0]}}" if plain else format_percent(value)
               for value in (record["measured"], low, high)]  # fmt: skip
-    return f"{number[0]}{' digits' if is_length else '%'} ({number[1]} to {number[2]})"
+    return f"{number[0]}{plain[1] if plain else '%'} ({number[1]} to {number[2]})"
 
 
 def describe_measurement(record: Mapping[str, Any]) -> str:
@@ -184,6 +186,6 @@ def describe_learned(record: Mapping[str, Any]) -> str:
     value, sign = record["of_learned"], "+" if len(record["values"]) == 2 else ""
     if record["statistic"] == "errors":
         return f"{value:.0f} errors"
-    if record["statistic"].startswith("half_length"):
-        return f"{value:{sign}.1f} digits"
+    if plain := PLAIN_NUMBERS.get(record["statistic"].removesuffix(", difference")):
+        return f"{value:{sign}{plain[0]}}{plain[1]}"
     return f"{100 * value:+.1f} points" if sign else f"{format_percent(value)}%"

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from carry.claims.claim_settings import CellFilter, Claim, Measure, find_comparison
+from carry.claims.claim_settings import (
+    CONDITION,
+    NOT_SHARES,
+    AnalysisMeasure,
+    CellFilter,
+    Claim,
+    Measure,
+    find_comparison,
+    split_condition,
+)
 from carry.evaluation import thesis_runs
 from carry.evaluation.differences import (
     compute_equivalence_p,
@@ -23,6 +34,9 @@ from carry.experiments.resolve import load_run
 from carry.interpretability import adder_construction, majority_constructions
 from carry.models.parameter_counts import count_parameters
 from carry.results import SCALES
+
+
+SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 
 class NotMeasured(Exception):
@@ -109,7 +123,7 @@ def measure_difference(claim: Claim, seeds: pd.DataFrame, other: pd.DataFrame) -
     first, second = seeds["value"].to_numpy(), 1 - times * (1 - other["value"].to_numpy())
     if shares:  # seeds are the sample, of which Newcombe's interval is one
         low, high = compute_newcombe_interval(seeds, other)
-    elif claim.statistic() == "half_length":
+    elif claim.statistic() in NOT_SHARES:
         low, high = (seed_interval(first - second) if paired
                      else compute_welch_interval(first, second))  # fmt: skip
     elif times == 1.0:
@@ -227,9 +241,12 @@ def find_analysis_start(table: pd.DataFrame, row: str, where: Mapping[str, Any])
 
 
 def count_in_analysis(
-    table: pd.DataFrame, row: str, count: str, where: dict[str, Any]
+    table: pd.DataFrame, row: str, analysis: AnalysisMeasure, where: dict[str, Any]
 ) -> pd.DataFrame:
-    """Return hits (`exact`), problems and their share by seed from the table of an analysis."""
+    """Return hits (`exact`), problems (`n`) and their share by seed from the table of an analysis.
+
+    For `mean_value` the value of a seed is the mean of a column, which is not a share.
+    """
     selected = table[table["row"] == row]
     if selected.empty:
         raise NotMeasured(f"row {row} was not analysed")
@@ -238,14 +255,28 @@ def count_in_analysis(
     where = {**where, "start": find_analysis_start(table, row, where)}  # none: no such column
     where = {name: value for name, value in where.items() if value is not None}
     for name, value in where.items():
-        values = value if isinstance(value, list) else [value]
-        selected = selected[selected[name].isin(values)]
-    by_seed = _sum_by_seed(selected, count)
+        if isinstance(value, str) and re.fullmatch(CONDITION, value):
+            selected = selected[_fulfils(selected[name], value)]
+        else:
+            values = value if isinstance(value, list) else [value]
+            selected = selected[selected[name].isin(values)]
+    column, condition = analysis.split_count()
+    if condition:
+        hits = _fulfils(selected[column], condition).astype(int)
+        selected = selected.assign(n=1, **{column: hits})
+    elif analysis.statistic == "mean_value":
+        selected = selected.assign(n=1)
+    by_seed = _sum_by_seed(selected, column)
     by_seed = by_seed[by_seed["n"] > 0]
     if by_seed.empty:
         request = ", ".join(f"{name} {value}" for name, value in where.items())
         raise NotMeasured(f"nothing was counted in row {row} for {request}")
     return by_seed
+
+
+def _fulfils(values: pd.Series, condition: str) -> pd.Series:
+    sign, threshold = split_condition(condition)
+    return SIGNS[sign](values, threshold)
 
 
 def summarise_seeds(seeds: pd.DataFrame, statistic: str) -> Measurement:
@@ -268,7 +299,7 @@ def summarise_seeds(seeds: pd.DataFrame, statistic: str) -> Measurement:
         value = float(seed["value"])
         return Measurement(value, low, high, int(seed["n"]), count, (value,))
     mean, ends = float(values.mean()), seed_interval(values)
-    if statistic == "half_length":
+    if statistic in NOT_SHARES:
         return Measurement(mean, *ends, n, count, (mean,))
     low, high = (float(end[0]) for end in wilson_interval([right], [n]))
     if statistic != "share_of_seeds":
@@ -277,13 +308,15 @@ def summarise_seeds(seeds: pd.DataFrame, statistic: str) -> Measurement:
 
 
 def count_errors(claim: Claim) -> Measurement:
-    """Count rows that have not the stated millions of parameters, or wrong tokens or gates."""
+    """Count rows without the stated millions of parameters, or wrong tokens, gates or steps."""
     if claim.parameters:
         stated = pd.Series(claim.parameters)
         known = [round(count_parameters(load_run(row, "paper")) / 1e6) for row in stated.index]
         tested = pd.DataFrame({"n": 1, "wrong": stated != known})
     elif sums := claim.construction:
         tested = adder_construction.score_sums(sums.cells, sums.tokens, codes=[sums.codes])
+    elif claim.automata:
+        tested = majority_constructions.score_random_automata(**dict(claim.automata))
     else:
         tested = majority_constructions.score_random_circuits(**dict(claim.circuits))
     wrong, n = int(tested["wrong"].sum()), int(tested["n"].sum())

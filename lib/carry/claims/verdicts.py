@@ -6,7 +6,6 @@ family, and a false discovery rate corrects them. A level is reached if all of i
 
 from __future__ import annotations
 
-import operator
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -14,8 +13,9 @@ from typing import Any
 import pandas as pd
 from scipy import stats
 
-from carry.claims.claim_settings import OWN_CLAIMS, Claim
+from carry.claims.claim_settings import NOT_SHARES, OWN_CLAIMS, Claim
 from carry.claims.evidence import find_evidence, prepare_tables, round_p
+from carry.claims.measurements import SIGNS
 from carry.departures import compare_lengths, find_counterpart
 from carry.evaluation.differences import ALPHA
 from carry.experiments.run import Run
@@ -45,8 +45,7 @@ WORST_FIRST = (
     "no effect", "consistent", "same", "counted",
 )  # fmt: skip
 COUNTED = ("errors", "seeds_certified", "mean_over_pairs", "loss_over_pairs")
-OTHER_UNITS = ("half_length", "loss_over_pairs")  # of which `NO_EFFECT` and `FLOOR` say nothing
-SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
+OTHER_UNITS = (*NOT_SHARES, "loss_over_pairs")  # of which `NO_EFFECT` and `FLOOR` say nothing
 
 # The fields of a claim that its record has.
 STATED = {"id", "paper", "section", "items", "statement", "paper_value", "scale", "protocol"}

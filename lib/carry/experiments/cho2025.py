@@ -299,7 +299,7 @@ ROWS += [
 # lengths. Only the answer is zero-padded, as in the released code, which has batches of 250 and
 # tables of 70 and 35 ids.
 PRODUCTS = row(
-    "multiplication_nope", "multiplication_schemes", seeds=3, task=dict(name="multiplication"),
+    "multiplication_nope", "multiplication_schemes", seeds=5, task=dict(name="multiplication"),
     format=dict(reverse_operands=False, pad="answer"),
     model=dict(layers=3, width=128, head_width=64, norm="rms", norm_place="pre_and_post"),
     training=dict(digits=10, steps=6000, batch=64, pool=16, learning_rate=0.004, precision="bf16"),

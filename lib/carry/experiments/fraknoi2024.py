@@ -149,7 +149,7 @@ ADAMW = dict(
     optimizer="adamw", learning_rate=0.001, weight_decay=1.0, decay="none", score_every=500,
     snapshot_every=500, precision="fp32", checkpoint_every=None)
 ROWS += [row(
-    "modular_addition_113", "modular_addition", "Modulo 113",
+    "modular_addition_113", "modular_addition", "Modulo 113", seeds=5,
     **merge(MODULAR, dict(model=dict(norm="none"))),
     task=dict(name="modular_addition", modulus=113, share=0.3),
     training=SNAPSHOTS | dict(examples=3830, batch=512, learning_rate=0.005, weight_decay=0.5),
@@ -159,7 +159,7 @@ ROWS += [row(
 # Modulo 1,000 in three formats: one symbol for each number, its digits, its bits. All train on the
 # same hundredth of the pairs, which a laptop can memorize with one symbol for each number.
 ONE_HOT = row(
-    "modular_addition_1000_one_hot", "modular_addition", "Modulo 1,000, one-hot", **MODULAR,
+    "modular_addition_1000_one_hot", "modular_addition", "Modulo 1,000, one-hot", seeds=5, **MODULAR,
     task=dict(name="modular_addition", modulus=1000, share=0.01),
     training=SNAPSHOTS | dict(examples=10000, batch=256, steps=4000, learning_rate=0.006,
                               weight_decay=0.1),
@@ -169,7 +169,7 @@ ONE_HOT = row(
              evaluation=dict(longest=3, starts=[1])))
 ROWS += [
     ONE_HOT,
-    ONE_HOT.but("modular_addition_1000_digits", label="Modulo 1,000, digits",
+    ONE_HOT.but("modular_addition_1000_digits", label="Modulo 1,000, digits", seeds=10,
                 format=dict(name="expression"), training=dict(steps=800),
                 analyses=["modular"], gpu={}),
     ONE_HOT.but("modular_addition_1000_binary", label="Modulo 1,000, binary", seeds=5,
