@@ -761,6 +761,10 @@ BAD = {
         {**FLIPPED, "analysis": {**ANALYSIS, "count": "flippd"}},
         "analysis: unknown column 'flippd', did you mean 'flipped'",
     ),
+    "no condition": (
+        {**FLIPPED, "analysis": {**ANALYSIS, "count": "flipped over 3"}},
+        "expected a column, or a column, a sign and a number, in count",
+    ),
 }  # fmt: skip
 
 
@@ -967,6 +971,42 @@ def test_an_analysis_may_sum_probabilities():
     (record,) = judge([claim], learned_row(row, seeds=8), next_tokens=table)
     assert record["measured"] == pytest.approx(0.2 + 0.01 * 3.5 - 0.01)
     assert (record["seen"], record["p"]) == ("same", round(1 / 256, 5)) and record["n"] == 960
+
+
+def scored_heads() -> pd.DataFrame:
+    """Return heads of eight seeds: of four good ones one attends to the token 2, and of two bad."""
+    heads = [(0.99, 50.0)] * 3 + [(0.99, 1.0)] + [(0.6, 1.0)] * 2
+    return pd.DataFrame(
+        [
+            {"row": "noisy_majority_d8_a4", "seed": seed, "head": head, "n": 100,
+             "separation": separation, "w02": w02 + seed}
+            for seed in range(8) for head, (separation, w02) in enumerate(heads)
+        ]
+    )  # fmt: skip
+
+
+RATIOS = {"row": "noisy_majority_d8_a4", "table": "ratios"}
+
+
+def test_rows_of_an_analysis_that_fulfil_a_condition_are_hits():
+    good = {**RATIOS, "count": "w02 > 20", "where": {"separation": "> 0.95"}}
+    claims = [
+        create(analysis=good, holds_if="> 0.5"),
+        create(analysis=good, compare={"where": {"separation": "<= 0.95"}}, holds_if="> 0"),
+    ]
+    table = learned_row(RATIOS["row"], seeds=8)
+    level, order = judge(claims, table, ratios=scored_heads())
+    assert (level["measured"], level["n"], level["seen"]) == (0.75, 32, "same")
+    assert (order["values"], order["n"], order["seen"]) == ([0.75, 0.0], 48, "same")
+
+
+def test_means_of_a_column_are_no_shares():
+    mean = {**RATIOS, "count": "w02", "statistic": "mean_value", "where": {"separation": "> 0.95"}}
+    claim = create(analysis=mean, compare={"where": {"separation": "<= 0.95"}}, holds_if="> 0")
+    (record,) = judge([claim], learned_row(RATIOS["row"], seeds=8), ratios=scored_heads())
+    assert record["values"] == [pytest.approx(37.75 + 3.5), pytest.approx(1 + 3.5)]
+    assert (record["seen"], record["edge"]) == ("same", None)
+    assert "41.25 against 4.50: +36.75 (+36.75 to +36.75)" in describe_measurement(record)
 
 
 def test_rows_without_analysis_are_not_run():
