@@ -29,9 +29,12 @@ ANALYSED = {
     "noisy_majority_d8_a4_shapley": ["heads"],
     "modular_addition_113": ["modular"],
     "addition_equal_learned": ["learning", "mechanism"],
+    "addition_equal_learned_plain": ["milestones", "alignment"],
     "addition_equal_abacus_adaptive": ["depths"],
     "addition_five_digits": ["subtasks"],
     "multi_operand_addition_coupled": [],
+    "multi_operand_addition_fire": ["attended"],
+    "parity_nope": ["last_bits"],
 }
 ROWS = [
     *ANALYSED, "addition_abacus_20", "addition_abacus_looped", "addition_randomized_fire_hints",
@@ -48,6 +51,8 @@ MORE_ROWS = {
     "modular_addition_113": {"training": {"examples": 50},
                              "evaluation": {"problem_set": "modular_addition_113", "digits": 3}},
     "addition_equal_abacus_adaptive": {"training": {"examples": 300}},
+    "addition_equal_learned_plain": {"training": {"examples": 300,
+                                     "problem_set": "generalize_to_longer_tiny"}},
     "addition_five_digits": {"model": {"width": 24}},
     "multi_operand_addition_coupled": {"evaluation": {"attention_cell": [2, 2]}},
     "multi_operand_addition_coupled_scratchpad_unpadded": {

@@ -23,6 +23,7 @@ from carry.randomness import stream
 # training, with random ids.
 NUMBERINGS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "index: plain order": ("index", {}, {}),
+    "restarted: plain order, again from 0 in the answer": ("restarted", {}, {}),
     "randomized: an ordered draw from 1 to 40": ("randomized", {"range": 40}, {}),
     "abacus: order inside each number": ("abacus", {}, {}),
     "abacus in training: from a random start": ("abacus", {"offset": 25}, {}),
