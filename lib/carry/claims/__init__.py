@@ -13,8 +13,8 @@ One file for each work has a list of claims:
 another, and computes a statistic for each seed. Other kinds of evidence: `analysis`, a count in the
 table of an analysis; `thesis_runs`, the paired runs of ibrahimli2024; `parameters`, millions of
 parameters of rows at the scale `paper`; `construction`, `circuits` and `automata`, a test of the
-model of a proof; `certified`, the seeds of a row with an exact certificate. A claim that cannot be tested has
-`not_tested` with the reason.
+model of a proof; `certified`, the seeds of a row with an exact certificate. A claim that cannot be
+tested has `not_tested` with the reason.
 
 `compare` sets another row (or start, or place) against it; the claim is then about the difference,
 and only rows of the same training length are compared. It is tested over seeds (see
@@ -54,40 +54,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from IPython.display import Markdown
-
 from carry import results
 from carry.claims.claim_settings import load_claims
-from carry.claims.ledger_page import (
-    describe_number,
-    format_table,
-    render_ledger,
-    render_own_claims,
-)
+from carry.claims.ledger_page import render_ledger, render_own_claims
 from carry.claims.verdicts import judge_claims
 from carry.config import paths
-from carry.plots.notebook import Notebook
 
-__all__ = ["judge_claims", "load_claims", "render_ledger", "show_claims", "write_ledger"]
-
-
-def show_claims(notebook: Notebook) -> Markdown:
-    """Return what was seen of the claims that a notebook is about, as a table.
-
-    These are the claims of its work about the items that its figures answer, and our own claims
-    that name it as their section.
-    """
-    work, _, question = notebook.name.partition("/")
-    records = json.loads((paths.REPORTS / "claims.json").read_text(encoding="utf-8"))
-    lines = [
-        [f"`{record['id']}` {record['statement']}", record["paper_value"], record["seen"],
-         describe_number(record) if record["measured"] is not None else record["reason"],
-         record["comparable"]]
-        for record in records
-        if (record["paper"] == work and {*record["items"]} & notebook.answers)
-        or record["section"] == question
-    ]  # fmt: skip
-    return Markdown(format_table(["claim", "stated", "seen", "ours", "comparable"], lines))
+__all__ = ["judge_claims", "load_claims", "render_ledger", "write_ledger"]
 
 
 def write_ledger(folder: Path = paths.REPORTS) -> list[dict[str, Any]]:

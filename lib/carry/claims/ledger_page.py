@@ -11,7 +11,6 @@ from carry.claims.errata import render_errata
 from carry.claims.verdicts import METHOD, SEEN, summarise_seen
 from carry.evaluation.intervals import format_percent
 
-
 PLAIN_NUMBERS = {"half_length": (".1f", " digits"), "mean_value": (".2f", "")}  # no shares
 
 
@@ -66,6 +65,26 @@ def count_seen(records: Sequence[Mapping[str, Any]]) -> str:
     if len(records) == 1:
         return next(iter(counts))
     return ", ".join(f"{name} {count}" for name, count in counts.items())
+
+
+def tabulate_claims(records: Sequence[Mapping[str, Any]]) -> str:
+    """Return a short table of what was seen of some claims, as Markdown.
+
+    >>> record = {"id": "a", "statement": "It adds.", "paper_value": "99%", "seen": "not run"}
+    >>> print(tabulate_claims([{**record, "measured": None, "reason": "later", "comparable": ""}]))
+    | claim | stated | seen | ours | comparable |
+    |---|---|---|---|---|
+    | It adds. `a` | 99% | **not run** | later |  |
+    """
+    lines = []
+    for record in records:
+        ours = record["reason"]
+        if record["measured"] is not None:
+            seeds = f"; {record['seeds']} seeds" if record["seeds"] else ""
+            ours = describe_number(record) + seeds
+        claim, seen = f"{record['statement']} `{record['id']}`", f"**{record['seen']}**"
+        lines.append([claim, record["paper_value"], seen, ours, record["comparable"]])
+    return format_table(["claim", "stated", "seen", "ours", "comparable"], lines)
 
 
 def list_not_run(records: Sequence[dict[str, Any]]) -> str:

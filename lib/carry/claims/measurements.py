@@ -35,7 +35,6 @@ from carry.interpretability import adder_construction, majority_constructions
 from carry.models.parameter_counts import count_parameters
 from carry.results import SCALES
 
-
 SIGNS = {">=": operator.ge, ">": operator.gt, "<=": operator.le, "<": operator.lt}
 
 

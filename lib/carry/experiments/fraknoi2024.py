@@ -159,7 +159,8 @@ ROWS += [row(
 # Modulo 1,000 in three formats: one symbol for each number, its digits, its bits. All train on the
 # same hundredth of the pairs, which a laptop can memorize with one symbol for each number.
 ONE_HOT = row(
-    "modular_addition_1000_one_hot", "modular_addition", "Modulo 1,000, one-hot", seeds=5, **MODULAR,
+    "modular_addition_1000_one_hot", "modular_addition", "Modulo 1,000, one-hot", seeds=5,
+    **MODULAR,
     task=dict(name="modular_addition", modulus=1000, share=0.01),
     training=SNAPSHOTS | dict(examples=10000, batch=256, steps=4000, learning_rate=0.006,
                               weight_decay=0.1),

@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from seaborn.axisgrid import Grid
 
 from carry import departures, results
+from carry.claims.ledger_page import tabulate_claims
 from carry.config import paths
 from carry.experiments import load_rows
 from carry.experiments.run import Run
@@ -111,6 +112,22 @@ class Notebook:
         origin = f"`{command}` draws it; `git log -1 {svg.as_posix()}` has its commit."
         display(figure, Markdown(f"{caption}\n\n{origin}"), metadata={"figure": name})
         plt.close(figure)
+
+    def tabulate_claims(self) -> Markdown:
+        """Return what was seen of the claims that the notebook is about, as a table.
+
+        These are the claims of its work about the items that its figures answer, and our own that
+        name the notebook as their section. `reports/claims.md` has their tests.
+        """
+        work, _, question = self.name.partition("/")
+        records = json.loads((paths.REPORTS / "claims.json").read_text(encoding="utf-8"))
+        ours = [
+            record
+            for record in records
+            if (record["paper"] == work and {*record["items"]} & self.answers)
+            or record["section"] == question
+        ]
+        return Markdown(tabulate_claims(ours))
 
     def tabulate_departures(self) -> pd.DataFrame:
         """Return how the rows that were read depart from the paper (`carry.departures`)."""
