@@ -761,7 +761,7 @@ BAD = {
         {**FLIPPED, "analysis": {**ANALYSIS, "count": "flippd"}},
         "analysis: unknown column 'flippd', did you mean 'flipped'",
     ),
-    "no condition": (
+    "no column and no condition": (
         {**FLIPPED, "analysis": {**ANALYSIS, "count": "flipped over 3"}},
         "expected a column, or a column, a sign and a number, in count",
     ),

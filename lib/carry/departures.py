@@ -42,24 +42,12 @@ COUNTERPARTS = {
     "multiplication_coupled_scratchpad_10_jump_longer": "multiplication_coupled_scratchpad",
     "bitwise_or_abacus_jumps_longer": "bitwise_or_abacus",
     "parity_coupled_scratchpad_jumps_longer": "parity_coupled_scratchpad",
-    **{
-        f"noisy_majority_{size}_{kind}": f"noisy_majority_{size}"
-        for size in ("d8_a4", "d2_a1", "d32_a16")
-        for kind in ("printed", "unit")
-    },
-    **{
-        f"noisy_majority_{size}_printed_{kind}": f"noisy_majority_{size}_{kind}"
-        for size, kinds in (
-            ("d8_a4", ("masked", "random", "svc", "shapley")),
-            ("d32_a16", ("masked", "svc")),
-        )
-        for kind in kinds
-    },
-    "noisy_majority_d2_a64_printed": "noisy_majority_d2_a64",
-    "noisy_majority_d8_a4_printed_dropout": "noisy_majority_d8_a4",
-    "noisy_majority_d2_a1_printed_dropout": "noisy_majority_d2_a1",
-    "noisy_majority_d8_a4_printed_everything": "noisy_majority_d8_a4",
-    "noisy_majority_d2_a1_printed_everything": "noisy_majority_d2_a1",
+    **{f"noisy_majority_{size}_unit": f"noisy_majority_{size}"
+       for size in ("d8_a4", "d2_a1", "d32_a16")},
+    "noisy_majority_d8_a4_everything": "noisy_majority_d8_a4",
+    "noisy_majority_d2_a1_everything": "noisy_majority_d2_a1",
+    "noisy_majority_d8_a4_short": "noisy_majority_d8_a4",
+    "noisy_majority_d8_a4_short_dropout": "noisy_majority_d8_a4",
 }
 
 # Kinds by section, in the order of the table; sizes come last.
