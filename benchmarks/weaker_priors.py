@@ -11,9 +11,6 @@ table         Abacus ids are read from a table; then also relatively within the 
 order         no place ids at all: the tokens of a sum alternate, a0 b0 s0 a1 b1 s1 ..., and a token
               attends to the four tokens before it and to the first one. The model writes each s.
               It is run in all 20,100 contexts; rounding errors are not bounded.
-improvement   plain Abacus ids. Sums of up to two more digits get the labels on which the model
-              agrees from several starts of ids; training goes on with these and with true sums of
-              up to 10 digits; repeat (Lee et al. 2025).
 
 Results are rows of weaker_priors.csv; seeds that it has are skipped, so the script can be stopped
 and started at any time. With `summary` it trains nothing, and prints medians over seeds.
@@ -24,7 +21,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,9 +30,7 @@ import torch
 from missing_jobs import run_missing
 from torch import Tensor, nn
 
-from carry.analyses.self_improvement import vote
 from carry.certificates.verification import certify_model, find_contexts_or_conflict
-from carry.data.problems import concatenate_rows
 from carry.evaluation.decoding import compute_decoding_ids
 from carry.experiments.resolve import make_run
 from carry.experiments.run import Run
@@ -60,11 +54,6 @@ TABLE_STEPS = 8000  # of a table of ids, which learns later
 WIDEST = 16  # ids of the first span on both sides, which hides nothing in training
 SPAN_COST = 0.01  # of an id in the span
 SPAN_RATE = 4  # times the learning rate: with 1, a training of this length moves 12 ids at most
-
-TABLE_SIZE = 64  # ids of self-improvement; sums of n digits need n + 1 of them
-LENGTHS = range(12, 49, 2)  # the longest sums of each round
-DRAWN, KNOWN = 1024, 8192  # sums that are labelled in a round, and true sums
-ROUND = {"steps": 150, "batch": 64, "learning_rate": 3e-4}
 
 LEARNED = {"ids": "abacus", "encoding": "learned", "per_example": True, "initial": "sinusoidal"}
 RELATIVE = {"ids": "abacus", "encoding": "relative"}
@@ -241,35 +230,9 @@ def score(
         yield measure, digits, float(exact.float().mean())
 
 
-def improve(seed: int) -> Iterator[Result]:
-    """Yield what share of longer sums gets labels in each round, and how many of these are right.
-
-    A round scores its longest sums, and before the next round those of two more digits (`ahead`).
-    """
-    positions, draws = [{**LEARNED, "limit": TABLE_SIZE}], stream(seed, "improvement")
-    system = Trainer(make_sums(positions, TWO_LAYERS, steps=STEPS), seed, None).train().system
-    examples = [system.task.draw(KNOWN, DIGITS, draws)]
-    yield from score("ahead", system, [DIGITS, LENGTHS[0]], "all")
-    for longest in LENGTHS:
-        cells = torch.randint(longest - 1, longest + 1, (DRAWN, 2), generator=draws)
-        problems = system.task.draw_for_cells(cells, draws)
-        answer, length, agreed = vote(system, problems)
-        yield "labelled", longest, float(agreed.float().mean())
-        right = (answer == problems.answer).all(1) & (length == problems.answer_length)
-        yield "right labels", longest, float(right[agreed].float().mean())
-        labelled = replace(problems, answer=answer, answer_length=length)
-        examples.append(labelled[agreed])
-        run = make_sums(positions, TWO_LAYERS, **ROUND)
-        trainer = start_training(run, seed, system.network.state_dict())
-        trainer.batches.problems = concatenate_rows(examples)
-        system = trainer.train().system
-        yield from score("accuracy", system, [longest], "all")
-        yield from score("ahead", system, [longest + 2], "all")
-
-
 EXPERIMENTS: dict[str, Callable[[int], Iterator[Result]]] = {
     "span": learn_span, "cheap_span": partial(learn_span, cost=SPAN_COST / 10),
-    "table": fade_table, "order": read_order, "improvement": improve,
+    "table": fade_table, "order": read_order,
 }  # fmt: skip
 
 
