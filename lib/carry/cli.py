@@ -247,7 +247,7 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("name")
     command = add("figures", "carry.runs.notebooks:draw_figures", "execute the notebooks of a work")
     command.add_argument("work", nargs="?", help="work (all if none is named)")
-    add("readme", "carry.pages.readme:fill_readme", "fill the numbers into README.md")
+    add("readme", "carry.pages.readme:fill_readme", "fill the numbers into the texts")
     add("site", write_site, "build the site from the executed notebooks")
     command = add("refresh", refresh, "execute notebooks in place with their default parameters")
     command.add_argument("names", nargs="*")

@@ -1,4 +1,4 @@
-"""The numbers that prose quotes: written to numbers.json, and filled into README.md from there.
+"""The numbers that prose quotes: written to numbers.json, and filled into FILES from there.
 
 The text between two markers is replaced; everything else in the file stays as it is:
 
@@ -11,6 +11,7 @@ know these names:
     claims, not_run, errata                          claims by what was seen, those that were not
                                                      run, and what is wrong in the works
     works.cho2025                                    a work's counts
+    measured.hou2024_twice                           what a claim of our own measured
     number("addition_relative", "100 digits")        a number of a row, from its first start of ids
     basis("addition_relative", "100 digits")         its n and seeds
     trained("addition_relative")                     digits
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,13 @@ from carry import results
 from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.errata import render_errata
 from carry.claims.items import add_claims, classify_items, load_items
-from carry.claims.ledger_page import count_seen, format_table, list_not_run, summarise_claims
+from carry.claims.ledger_page import (
+    count_seen,
+    describe_number,
+    format_table,
+    list_not_run,
+    summarise_claims,
+)
 from carry.claims.verdicts import summarise_seen
 from carry.config import paths
 from carry.config.templates import fill_template
@@ -47,6 +54,7 @@ FOOTING_ROWS = (
 )  # fmt: skip
 
 OWN_ROW = "addition_relative"
+FILES = ("README.md", "RELATED_WORK.md")
 
 TIMES = {1.6: "1.6 times as long", 2: "twice as long", 3: "three times as long"}  # as in training
 LENGTHS = (100, 200, 1000)
@@ -72,6 +80,7 @@ def write_numbers(folder: Path = paths.REPORTS) -> dict[str, Any]:
         "claims": summarise_claims(records),
         "not_run": list_not_run(records),
         "works": describe_works(records),
+        "measured": describe_own_claims(records),
         "rows": summarise_rows(cells),
         "headlines": summarise_headlines(cells, results.read_table("runs")),
         "certificates": summarise_certificates(results.read_certificates()),
@@ -165,6 +174,17 @@ def describe_works(records: list[dict[str, Any]]) -> dict[str, str]:
         seen = count_seen([record for record in records if record["paper"] == work])
         texts[work] = f"{answered}; claims: {seen}" if answered else f"claims: {seen}"
     return texts
+
+
+def describe_own_claims(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return for each claim of our own what it measured, with its seeds, or why it did not."""
+    return {
+        record["id"]: record["reason"]
+        if record["measured"] is None
+        else f"{describe_number(record)}, {record['seeds']} seeds"
+        for record in records
+        if record["paper"] == OWN_CLAIMS
+    }
 
 
 def select_metrics(rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, float]]:
@@ -280,6 +300,7 @@ def list_values(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "errata": f"\n{render_errata('notebooks/')}\n",
         "claims": numbers["claims"],
         "works": numbers["works"],
+        "measured": numbers["measured"],
         "number": lambda row, name: format_number(rows[row][name]),
         "basis": lambda row, name: "n = {n:,}, {seeds} seeds".format_map(rows[row][name]),
         "trained": lambda row: rows[row]["trained"],
@@ -298,9 +319,11 @@ def fill_markers(text: str, values: Mapping[str, Any]) -> str:
     )
 
 
-def fill_readme(readme: Path = paths.ROOT / "README.md") -> Path:
-    """Replace the numbers of README.md by those of numbers.json, and return its path."""
+def fill_readme(folder: Path = paths.ROOT) -> list[Path]:
+    """Replace the numbers of the files of a folder by those of numbers.json; return their paths."""
     numbers = json.loads((paths.REPORTS / "numbers.json").read_text(encoding="utf-8"))
-    filled = fill_markers(readme.read_text(encoding="utf-8"), list_values(numbers))
-    paths.write_file(readme, filled)
-    return readme
+    values = list_values(numbers)
+    files = [folder / name for name in FILES]
+    for path in files:
+        paths.write_file(path, fill_markers(path.read_text(encoding="utf-8"), values))
+    return files
