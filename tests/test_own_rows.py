@@ -99,14 +99,6 @@ def test_a_row_is_like_another_at_each_of_its_scales(write):
     assert load_run("mine_1", "smoke").training == load_run("addition_nope", "smoke").training
 
 
-def test_what_a_row_says_holds_on_a_laptop_whatever_it_is_like(write):
-    like = "addition_equal_alone_10k_width_64"  # has settings of its own for a laptop
-    assert "steps" in load_rows()[like].scales["laptop"]["training"]
-    write(f"rows: {{my_row: {{like: {like}, training: {{steps: 300}}}}}}")
-    assert load_run("my_row").training.steps == 300
-    assert load_run("my_row").model == load_run(like).model
-
-
 def test_committed_outputs_do_not_depend_on_own_rows(write):
     before = list_rows(scale="notebook")
     write(f"rows: {{my_row: {{like: {before[0]}}}}}")
