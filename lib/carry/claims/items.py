@@ -55,8 +55,8 @@ def load_items(path: Path = ITEMS, root: Path | None = None) -> pd.DataFrame:
             figures, notebook and reason, and for a figure that answers an unknown item.
 
     >>> items = load_items().set_index(["work", "item"])
-    >>> items.loc[("mcleish2024", "Fig. 8"), "figures"]
-    ['training_length_by_region']
+    >>> items.loc[("mcleish2024", "Fig. 7"), "figures"]
+    ['loops_without_abacus']
     """
     items: dict[tuple[str, str], Item] = {}
     notebooks, rows = index.find_figure_notebooks(root), []

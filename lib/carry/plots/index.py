@@ -29,8 +29,8 @@ class FigureEntry(NamedTuple):
 def list_figures(root: Path | None = None) -> dict[str, FigureEntry]:
     """Return the figures of all notebooks by name, in the order of the notebooks.
 
-    >>> list_figures()["training_length_by_region"].answers
-    (('mcleish2024', 'Fig. 8'),)
+    >>> list_figures()["loops_without_abacus"].answers
+    (('mcleish2024', 'Fig. 7'),)
 
     Raises:
         SettingsError: for two figures of one name, and for a damaged entry.
