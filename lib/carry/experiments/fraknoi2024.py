@@ -41,9 +41,9 @@ def majority(width: int, heads: int, **changes: Any) -> Row:
 HEADS = ["heads"]
 D8_A4 = majority(8, 4, seeds=100, analyses=HEADS, paper=PAPER)
 D2_A1 = majority(2, 1, seeds=100, analyses=HEADS, paper=PAPER)
-D32_A16 = majority(32, 16, seeds=100, analyses=HEADS, publish=True, paper=PAPER, notebook=NOTEBOOK)
+D32_A16 = majority(32, 16, seeds=40, analyses=HEADS, publish=True, paper=PAPER, notebook=NOTEBOOK)
 # The outputs of 64 heads are projected back to two features.
-D2_A64 = majority(2, 64, seeds=50, analyses=HEADS, model=dict(head_width=2, output=True),
+D2_A64 = majority(2, 64, seeds=30, analyses=HEADS, model=dict(head_width=2, output=True),
                   paper=PAPER)
 ROWS = [D8_A4, D2_A1, majority(4, 2, seeds=30), majority(16, 8, seeds=30), D32_A16, D2_A64]
 

@@ -84,7 +84,7 @@ ROWS = [
     # Fig. 4.2: encoder and decoder, each one layer 3 times; the thesis has width 384, 6 heads. All
     # of 100 sums of 3 digits are right after 300 steps.
     BASELINE.but(
-        "addition_equal_universal", label="Universal transformer", seeds=10,
+        "addition_equal_universal", label="Universal transformer", seeds=5,
         positions=[ids("restarted", "learned", table=260)],
         model=dict(name="universal", layers=1, recurrences=3, ponder=0.01, halting_bias=-1.0),
         training=steps(800, 10),
@@ -133,7 +133,7 @@ ROWS += [
     REVERSED,
     BOTH,
     # Zeros align the places, so that the trained lengths are learned after 1,000 steps.
-    PLAIN.but("addition_equal_learned_padded", seeds=10,
+    PLAIN.but("addition_equal_learned_padded", seeds=5,
               label="Learned index, nothing reversed, leading zeros",
               format=dict(pad_to=13), model=dict(layers=3), training=steps(2000, 20), **both()),
     PLAIN.but("addition_equal_learned_operands", label="Learned index, operands reversed",
@@ -154,7 +154,7 @@ EQUAL_ABACUS = LEARNED.but(
     "addition_equal_abacus", "equal_schemes", seeds=5, format=dict(reverse_operands=True),
     positions=[ABACUS_LAPTOP | dict(offset=25)], **ABACUS)
 ABACUS_TO_9 = BOTH.but(
-    "addition_equal_abacus_to_9", "equal_schemes", seeds=10, model=dict(layers=2),
+    "addition_equal_abacus_to_9", "equal_schemes", seeds=5, model=dict(layers=2),
     training=steps(2000, 20), positions=[ABACUS_LAPTOP | dict(limit=30)], **ABACUS)
 ALIGNED = (PLAIN, SPACES, ABACUS_TO_9)
 ROWS += [EQUAL_ABACUS, ABACUS_TO_9]

@@ -287,7 +287,7 @@ ROWS += [ABACUS_20, INJECTED_20, LOOPED_20, NOPE_20, FIRE_20]
 # Fig. 3 and 12 to 17. At 20 digits these models solve a part of the sums. A row is called after its
 # layers and recurrences. Loops are trained with the progressive loss, as in the paper (A.4.1).
 INJECTED_10 = ABACUS_20.but(
-    "addition_abacus_10_3x1", "addition_blocks", "Abacus, 3 x 1", seeds=10,
+    "addition_abacus_10_3x1", "addition_blocks", "Abacus, 3 x 1", seeds=5,
     positions=[IDS_20 | dict(offset=51)], model=dict(injection="every_layer"),
     training=dict(digits=10, steps=1500),
     evaluation=dict(digits=10, longest=30, far=[40], starts=[1], band=False))
@@ -318,7 +318,7 @@ ROWS += [
 
 # Loops without Abacus (Fig. 7): no longer sums than those of 8 digits are solved.
 for parent, name, words in ((NOPE, "nope", "NoPE"), (FIRE, "fire", "FIRE")):
-    six = parent.but(f"addition_{name}_6", "addition_blocks", f"{words}, 6 digits", seeds=10,
+    six = parent.but(f"addition_{name}_6", "addition_blocks", f"{words}, 6 digits", seeds=5,
                      training=dict(digits=6, steps=2400), evaluation=dict(band=False))
     ROWS += [six, six.but(f"{six.name}_looped", label=f"{words}, 6 digits, looped",
                           model=dict(layers=1, recurrences=3, injection="every_layer"),

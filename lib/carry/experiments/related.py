@@ -19,7 +19,7 @@ ONE_PASS = dict(starts=[1], band=False)
 # `all`: without the window. Products from 5 digits: `multiplication_relative_scratchpad`, which is
 # certified at every length.
 RELATIVE_5 = RELATIVE.but(
-    "addition_relative_5", STUDY, "Abacus read relatively, 5 digits", seeds=10,
+    "addition_relative_5", STUDY, "Abacus read relatively, 5 digits", seeds=5,
     training=dict(digits=5, snapshot_every=None),
     evaluation=dict(problem_set="addition_related", digits=10, longest=30, far=[50, 100, 500],
                     reach=[], **ONE_PASS))
@@ -48,7 +48,7 @@ ROWS += [
 # ---- Loops that grow with the length, without positions (Fan et al. 2024: 20 -> 30 and more) -----
 
 LOOPS: Settings = dict(
-    seeds=10, model=dict(name="growing", layers=1, width=64, injection="entrance"),
+    seeds=5, model=dict(name="growing", layers=1, width=64, injection="entrance"),
     training=dict(steps=3000, batch=64, optimizer="adamw", learning_rate=0.001, pool=16))
 
 
@@ -78,7 +78,7 @@ ROWS += loops(
 
 # Sums to 4 digits; carries and digit sums to 8, or also to 4.
 TRANSFER = row(
-    "addition_transfer", STUDY, "RoPE, sums to 4, parts to 8", seeds=10,
+    "addition_transfer", STUDY, "RoPE, sums to 4, parts to 8", seeds=5,
     task=dict(sampling="equal"), positions=[ids("index", "rope")],
     format=dict(name="transfer", prefix="add", sums_to=4, reverse_operands=True,
                 reverse_answer=True),
