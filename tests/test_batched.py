@@ -1,6 +1,7 @@
 """Models trained together, heads taken apart and halved, and the majority by hand (fraknoi2024)."""
 
 import itertools
+import math
 import os
 
 import pandas as pd
@@ -135,6 +136,19 @@ def test_the_weights_that_are_kept_are_the_best_on_what_is_held_out():
     best = [max(r["exact"] for r in trainer.curve if r["seed"] == seed) for seed in (0, 1, 2)]
     assert right.tolist() == pytest.approx(best) == trainer.best_scores.tolist()
     assert all(map(torch.equal, last, trainer.network.weights.values()))
+
+
+def test_the_weights_of_a_model_that_has_diverged_are_not_kept():
+    trainer = BatchedTrainer(run_of(keep_weights="best", steps=24), [0, 1], None)
+    trainer.train()
+    kept = {name: weight.clone() for name, weight in trainer.best_weights.items()}
+    with torch.no_grad():
+        for weight in trainer.network.weights.values():
+            weight[1] = math.nan
+    trainer._losses = [torch.zeros(2)]
+    trainer._score()
+    assert trainer.curve[-1]["exact"] == 0 < trainer.curve[-2]["exact"]
+    assert all(weight[1].equal(kept[name][1]) for name, weight in trainer.best_weights.items())
 
 
 @pytest.mark.parametrize("model", ["thesis", "printed", "usual"])

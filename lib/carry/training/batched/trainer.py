@@ -254,13 +254,17 @@ class BatchedTrainer:
 
     @torch.no_grad()
     def _score(self) -> None:
-        """Add a point to each learning curve, keep the best weights, and drop heads."""
+        """Add a point to each learning curve, keep the best weights, and drop heads.
+
+        A model whose logits are not finite has diverged, and is wrong everywhere.
+        """
         training = self.run.training
         strings = make_string_counts(self.held_out_counts)
         logits = self.network.logits_from_products(strings.split_by_query())
         if not logits.isfinite().all():
             logits = self.network.logits_from_counts(strings)
-        exact = (logits.argmax(-1) == strings.target).float().mean(1)
+        is_right = (logits.argmax(-1) == strings.target) & logits.isfinite().all(-1)
+        exact = is_right.float().mean(1)
         loss, self._losses = torch.stack(self._losses).mean(0), []
         better = exact > self.best_scores
         self.best_scores = torch.where(better, exact, self.best_scores)
