@@ -178,17 +178,6 @@ def test_errors_are_counted_one_by_one():
         assert some["seen"] == "opposite" and some["measured"] > 0
 
 
-def test_the_lowest_is_that_of_any_seed_in_any_cell():
-    """A cell in which one seed fails is seen, though its median is 1."""
-    measure = {"rows": ["addition_nope"], "where": {"set": "grid"}, "statistic": "lowest"}
-    assert one(always(1.0), ">= 0.5", measure=measure)["measured"] == 1.0
-    table = cells(["addition_nope"], grid=14, each=4, share=always(1.0))
-    at = (table["set"] == "grid") & (table["i"] == 13) & (table["j"] == 5) & (table["seed"] == 1)
-    table.loc[at, "exact"] = 1
-    (record,) = judge([create(holds_if=">= 0.95", measure=measure)], table)
-    assert record["measured"] == 0.25 and record["n"] == 4
-
-
 def test_the_share_of_cells_is_that_of_each_seed():
     """Of the cells that reach `above`; the grid's end may be left out."""
     table = cells(["addition_nope"], grid=14, each=4, share=always(1.0), seeds=5)

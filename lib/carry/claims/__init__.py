@@ -29,8 +29,6 @@ interval fulfils the condition:
     mean_over_seeds         the mean of the seeds       t over the seeds; at least Wilson's of all
                                                         problems
     worst_seed, best_seed   accuracy of that seed       Wilson's, of that seed
-    lowest                  the least accuracy of any   Wilson's, of that seed in this cell
-                            seed in any cell
     share_of_cells          the share of a seed's       as of mean_over_seeds, of cells
                             cells that reach `above`,
                             as a mean of seeds

@@ -26,7 +26,7 @@ FOLDER = paths.ROOT / "claims"
 ITEMS = FOLDER / "items.yaml"  # what the works number, by work, see `carry.claims.items`: no claims
 OWN_CLAIMS = "carry"
 STATISTICS = Literal[
-    "mean_over_seeds", "worst_seed", "best_seed", "lowest", "errors",
+    "mean_over_seeds", "worst_seed", "best_seed", "errors",
     "share_of_seeds", "share_of_cells", "half_length", "mean_value",
 ]  # fmt: skip
 OF_THRESHOLD = ("share_of_seeds", "share_of_cells")  # these count what reaches `above`

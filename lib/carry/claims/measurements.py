@@ -151,10 +151,9 @@ def count_by_seed(
 ) -> pd.DataFrame:
     """Return the `value` of each seed in the selected cells, of `exact` hits in `n` problems.
 
-    The value is the share of hits. For `lowest` it is that of the seed's worst cell, for
-    `share_of_seeds` it is 1 if the seed's share reaches `above`, and else 0; for `share_of_cells`
-    it is the share of cells that do; and for `half_length` a number of digits (`find_half_length`),
-    of cells with i = j.
+    The value is the share of hits. For `share_of_seeds` it is 1 if the seed's share reaches
+    `above`, and else 0; for `share_of_cells` it is the share of cells that do; and for
+    `half_length` a number of digits (`find_half_length`), of cells with i = j.
     """
     start = find_start(cells, row, where.start)
     selected = cells[(cells["row"] == row) & (cells["start"] == start)]
@@ -183,9 +182,7 @@ def count_by_seed(
     if selected.empty:
         raise NotMeasured(f"row {row} has no result for {request}")
     shares, above = selected[count] / selected["n"], measure.above
-    if statistic == "lowest":
-        selected = selected.loc[shares.groupby(selected["seed"]).idxmin()]
-    elif statistic == "share_of_cells":
+    if statistic == "share_of_cells":
         selected = selected.assign(n=1, **{count: (shares >= above).astype(int)})
     seeds = _sum_by_seed(selected, count)
     if statistic == "share_of_seeds":  # each seed is one problem, which is correct or not
@@ -291,7 +288,7 @@ def summarise_seeds(seeds: pd.DataFrame, statistic: str) -> Measurement:
     count = (len(seeds),)
     if statistic == "errors":
         return Measurement(n - right, n - right, n - right, n, count, (n - right,))
-    chosen = {"worst_seed": "idxmin", "lowest": "idxmin", "best_seed": "idxmax"}
+    chosen = {"worst_seed": "idxmin", "best_seed": "idxmax"}
     if statistic in chosen:  # about one model
         seed = seeds.loc[getattr(values, chosen[statistic])()]
         low, high = (float(end[0]) for end in wilson_interval([seed["exact"]], [seed["n"]]))
