@@ -73,13 +73,19 @@ def test_a_default_a_name_and_a_label_make_no_other_run(home, capsys):
     assert {*pd.read_parquet(paths.results_folder("others") / "cells.parquet")["row"]} == {"yours"}
 
 
-def test_other_settings_replace_the_results_of_a_seed(home):
+def test_results_with_other_settings_leave_with_the_first_new_seed(home, capsys):
+    """A row has one set of settings, in results and analyses; what is not run yet stays."""
     use, count = home
     run.run_rows(["mine"])
+    old = pd.DataFrame({"row": "mine", "scale": "laptop", "seed": [0, 1], "n": 1})
+    folder = paths.analyses_folder("tests")
+    tables.add_lines({"old": old}, folder, set())
     use(row("mine", "tests", **merge(TINY, dict(training=dict(learning_rate=0.001)))))
+    assert tables.list_outdated(resolve.load_run("mine")) == {0, 1}
     run.run_rows(["mine"], seeds=[1])
-    assert count() == 3 and len(read("runs")) == 2
-    assert read("runs").set_index("seed")["key"].nunique() == 2
+    assert "mine: seed 0 had other settings, and left the tables" in capsys.readouterr().out
+    assert count() == 3 and read("runs")["seed"].tolist() == [1] == [*{*read("cells")["seed"]}]
+    assert not (folder / "old.parquet").exists()
     assert tables.list_done(resolve.load_run("mine")) == {1}
 
 

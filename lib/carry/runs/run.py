@@ -164,7 +164,10 @@ def _certify(runs: Sequence[Run], label: str) -> dict[str, dict]:
 
 
 def _score(runs: Sequence[Run], seeds: Sequence[int] | None, label: str) -> dict[str, pd.DataFrame]:
-    """Score runs, and add their tables to those of their studies in git."""
+    """Score runs, and add their tables to those of their studies in git.
+
+    Seeds with other settings than these leave the tables: a row has one set of settings.
+    """
     curves = train_runs(runs, seeds, label)  # is kept
     scored = {**evaluate_runs(runs, seeds, label), "curves": curves}
     trained = [
@@ -175,7 +178,15 @@ def _score(runs: Sequence[Run], seeds: Sequence[int] | None, label: str) -> dict
         if seeds is None or seed in seeds
     ]
     scored["runs"] = tables.describe_runs(trained)
-    _add_tables(scored, [(run, seed) for run, seed, _ in trained], paths.results_folder)
+    seeds_of = [(run, seed) for run, seed, _ in trained]
+    outdated = []
+    for run in runs:
+        outdated += [(run, seed) for seed in tables.list_outdated(run)]
+        new = {seed for of, seed in seeds_of if of is run}
+        if left := sorted(tables.list_outdated(run) - new):
+            print(f"{run.name}: {_name_seeds(left)} had other settings, and left the tables")
+    _add_tables(scored, seeds_of + outdated, paths.results_folder)
+    _add_tables({}, outdated, paths.analyses_folder)
     return scored
 
 

@@ -76,10 +76,19 @@ def describe_runs(runs: Iterable[tuple[Run, int, Job]]) -> pd.DataFrame:
 
 def list_done(run: Run) -> set[int]:
     """Return the seeds of a run that have results in git with its settings."""
+    return _list_seeds(run, done=True)
+
+
+def list_outdated(run: Run) -> set[int]:
+    """Return the seeds of a run that have results in git with other settings."""
+    return _list_seeds(run, done=False)
+
+
+def _list_seeds(run: Run, done: bool) -> set[int]:
     path = paths.results_folder(run.study) / "runs.parquet"
     if not path.exists():
         return set()
     table = _read_table(path)
-    settings = describe_run(run, 0)["settings"]
     own = (table["row"] == run.name) & (table["scale"] == run.scale)
-    return {*table.loc[own & (table["settings"] == settings), "seed"]}
+    is_done = table["settings"] == describe_run(run, 0)["settings"]
+    return {*table.loc[own & (is_done == done), "seed"]}
