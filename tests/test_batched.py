@@ -456,3 +456,14 @@ def test_metrics_of_heads_are_about_those_that_are_there():
     scores = network.scores_and_values()[0][:, :, 0].detach()
     assert looked["w01"].iloc[0] == pytest.approx(float((scores[0, 0, 1] - scores[0, 0, 2]).exp()))
     assert len(looked) == 4
+
+
+def test_heads_of_a_model_that_has_diverged_separate_nothing():
+    network = BatchedNetwork(systems(count=1, dtype=torch.float32))
+    with torch.no_grad():
+        for weight in network.weights.values():
+            weight.fill_(math.nan)
+    counts = torch.randint(0, 9, (80, 3), generator=stream(0, "counts"))
+    table = heads.score_head_sets(network, counts, counts, sizes=(1,))
+    share = float((counts[:, 1] > counts[:, 0]).float().mean())
+    assert table["separation"].tolist() == pytest.approx([max(share, 1 - share)] * 4)
