@@ -320,9 +320,8 @@ def fill_markers(text: str, values: Mapping[str, Any]) -> str:
 
 
 def fill_readme(folder: Path = paths.ROOT) -> list[Path]:
-    """Replace the numbers of the files of a folder by those of numbers.json; return their paths."""
-    numbers = json.loads((paths.REPORTS / "numbers.json").read_text(encoding="utf-8"))
-    values = list_values(numbers)
+    """Write numbers.json, replace the numbers of the files of a folder, and return their paths."""
+    values = list_values(write_numbers())
     files = [folder / name for name in FILES]
     for path in files:
         paths.write_file(path, fill_markers(path.read_text(encoding="utf-8"), values))
