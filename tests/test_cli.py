@@ -73,8 +73,8 @@ REFUSED = {
     "show addition_nop": "row: 'addition_nop' is unknown, did you mean 'addition_nope'",
     "show addition_nope --against smok": "scale: 'smok' is unknown, did you mean 'smoke'",
     "show sorting_fire --scale long": "sorting_fire: scale: 'long' is unknown",
-    "show addition_injection": "row: 'addition_injection' is a study; expected one of its rows: "
-    "addition_abacus_looped_2_layers, addition_abacus_looped_2_layers_entrance",
+    "show addition_hints": "row: 'addition_hints' is a study; expected one of its rows: "
+    "addition_randomized_fire_hints, addition_randomized_fire_hints_ordered",
     "ask 1+2 --row small_models": "row: 'small_models' is a study; expected one of its rows: ",
     "run addition_nop": "is unknown, did you mean 'addition_nope'",
     "run addition_scheme": "is unknown, did you mean 'addition_schemes'",

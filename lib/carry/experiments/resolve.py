@@ -32,8 +32,8 @@ def find_row(name: str) -> Row:
 def list_rows(study: str | None = None, scale: str = "laptop") -> list[str]:
     """Return the rows that have a scale, of all studies or of one.
 
-    >>> list_rows("addition_injection")
-    ['addition_abacus_looped_2_layers', 'addition_abacus_looped_2_layers_entrance']
+    >>> list_rows("addition_hints")
+    ['addition_randomized_fire_hints']
 
     Raises:
         SettingsError: for an unknown study; names the nearest.
@@ -47,7 +47,7 @@ def list_rows(study: str | None = None, scale: str = "laptop") -> list[str]:
 def describe_scales(study: str) -> str:
     """Return the scales that rows of a study have, as a refusal names them.
 
-    >>> describe_scales("addition_injection")
+    >>> describe_scales("addition_blocks")
     'laptop'
     """
     scales = {scale for row in load_rows().values() if row.study == study for scale in row.scales}
