@@ -117,17 +117,17 @@ PLAIN = LEARNED.but(
     "addition_equal_learned_plain", label="Learned index, nothing reversed", seeds=5,
     format=dict(reverse_answer=False), model=dict(layers=4),
     training=dict(problem_set="generalize_to_longer_mini", digits=9, examples=100_000,
-                  **steps(6000, 60)),
+                  **steps(9000, 90)),
     evaluation=dict(digits=12), **both())
 REVERSED = PLAIN.but(
     "addition_equal_learned_reversed", label="Learned index, answer reversed", seeds=5,
-    format=dict(reverse_answer=True), **both())
+    format=dict(reverse_answer=True), training=steps(6000, 60), **both())
 BOTH = REVERSED.but(
     "addition_equal_learned_both", label="Learned index, both reversed", seeds=5,
     format=dict(reverse_operands=True), **both())
 SPACES = PLAIN.but(
     "addition_equal_learned_spaces", label="Learned index, random spaces", seeds=5,
-    format=dict(spaces=0.5), **both())
+    format=dict(spaces=0.5), training=steps(6000, 60), **both())
 ROWS += [
     PLAIN,
     REVERSED,
