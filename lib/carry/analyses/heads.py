@@ -183,7 +183,7 @@ def score_ratio_grid(network: BatchedNetwork, training: Counts, test: Counts) ->
     rows = []
     pairs = [(w01, float("inf")) for w01 in GRID] + [(1.0, w02) for w02 in GRID]
     with torch.no_grad():
-        values = network.scores_and_values()[1][0, :, 1:4]
+        values = network.scores_and_values()[1][0, :, 1:4].nan_to_num()  # of one that diverged
     for head, (w01, w02) in itertools.product(range(len(values)), pairs):
         outputs = [
             HeadOutputs(
