@@ -258,15 +258,17 @@ def print_rows(scale: str) -> None:
     """Print one line for each row that has a scale."""
     from carry.experiments.resolve import list_rows, load_run
     from carry.results import format_lengths
+    from carry.runs.tables import list_done
 
-    lines = [("study", "row", "task", "positions", "trained", "label", "weights")]
+    lines = [("study", "row", "task", "positions", "trained", "seeds", "label", "weights")]
     for name in list_rows(scale=scale):
         run = load_run(name, scale)
         pairs = [f"{pair['ids']}/{pair['encoding']}" for pair in run.positions]
         weights = any(paths.models_folder(name).glob("seed_*.safetensors"))
         words = (run.study, name, run.task["name"], " + ".join(pairs) or "none")
         lengths = format_lengths(run.trained_lengths())
-        lines.append((*words, lengths, run.label or "", "in git" if weights else ""))
+        seeds = f"{len(list_done(run))} of {run.seeds}"
+        lines.append((*words, lengths, seeds, run.label or "", "in git" if weights else ""))
     print_table(lines)
 
 
