@@ -48,8 +48,10 @@ def test_rows_and_show(capsys):
     code, out, _ = run(capsys, "rows", "--scale", "smoke")
     lines = [line.split() for line in out.splitlines()]
     assert code == 0
-    assert lines[0] == ["study", "row", "task", "positions", "trained", "label", "weights"]
+    head = ["study", "row", "task", "positions", "trained", "seeds", "label", "weights"]
+    assert lines[0] == head
     (line,) = (line for line in lines if line[1] == "addition_relative")
+    assert " ".join(line).endswith("1 to 3 0 of 2 in git")  # the seeds are those of the scale
     assert line[0] == "addition_schemes" and line[-2:] == ["in", "git"]
     assert line[2:5] == ["addition", "abacus/relative", "1"]
     code, out, _ = run(capsys, "show", "addition_relative_small")
