@@ -42,8 +42,10 @@ COUNTERPARTS = {
     "multiplication_coupled_scratchpad_10_jump_longer": "multiplication_coupled_scratchpad",
     "bitwise_or_abacus_jumps_longer": "bitwise_or_abacus",
     "parity_coupled_scratchpad_jumps_longer": "parity_coupled_scratchpad",
-    **{f"noisy_majority_{size}_unit": f"noisy_majority_{size}"
-       for size in ("d8_a4", "d2_a1", "d32_a16")},
+    **{
+        f"noisy_majority_{size}_unit": f"noisy_majority_{size}"
+        for size in ("d8_a4", "d2_a1", "d32_a16")
+    },
     "noisy_majority_d8_a4_everything": "noisy_majority_d8_a4",
     "noisy_majority_d2_a1_everything": "noisy_majority_d2_a1",
     "noisy_majority_d8_a4_short": "noisy_majority_d8_a4",

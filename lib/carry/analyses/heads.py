@@ -129,7 +129,7 @@ def score_head_sets(
         test: the strings on which both accuracies are measured.
     """
     heads = network.head_mask[0].nonzero()[:, 0].tolist()
-    fitted, scored = (_compute_finite_outputs(network, counts) for counts in (training, test))
+    fitted, scored = (compute_head_outputs(network, 0, counts) for counts in (training, test))
     scores: dict[tuple[int, ...], tuple[float, float]] = {}
     rows = []
     for size in sorted(sizes):
@@ -144,15 +144,6 @@ def score_head_sets(
             rows.append([size, names, learned, separation, *best])
     kinds = ("learned", "separation", "part_learned", "part_separation")
     return pd.DataFrame(rows, columns=["size", "heads", *kinds])
-
-
-def _compute_finite_outputs(network: BatchedNetwork, counts: Counts) -> HeadOutputs:
-    """Return the outputs of heads; those of a model that has diverged are 0, and separate nothing.
-
-    Of models of two features, nine of a hundred diverge with the printed norm.
-    """
-    found = compute_head_outputs(network, 0, counts)
-    return found._replace(outputs=found.outputs.nan_to_num())
 
 
 def attend_by_ratios(
@@ -183,7 +174,7 @@ def score_ratio_grid(network: BatchedNetwork, training: Counts, test: Counts) ->
     rows = []
     pairs = [(w01, float("inf")) for w01 in GRID] + [(1.0, w02) for w02 in GRID]
     with torch.no_grad():
-        values = network.scores_and_values()[1][0, :, 1:4].nan_to_num()  # of one that diverged
+        values = network.scores_and_values()[1][0, :, 1:4]
     for head, (w01, w02) in itertools.product(range(len(values)), pairs):
         outputs = [
             HeadOutputs(

@@ -28,11 +28,13 @@ from carry.training import checkpoint
 from carry.training.batched.head_halving import HeadOutputs, select_heads
 from carry.training.batched.network import (
     BatchedNetwork,
+    SectionedCounts,
     StringCounts,
     check_system,
+    count_prefixes,
     make_string_counts,
     measure_learned_accuracy,
-    split_prefixes,
+    split_by_section,
 )
 from carry.training.optimizers import make_adamw
 from carry.training.schedule import compute_learning_rate
@@ -152,14 +154,16 @@ class BatchedTrainer:
             make_string_counts(self.training_counts, after_answer=True),
             strict=True,
         )
-        strings = StringCounts(*(torch.stack(pair, dim=2)[0] for pair in both))
-        self.split_counts = strings.split_by_query()
+        strings = StringCounts(*(torch.stack(pair, dim=2).flatten(1, 2) for pair in both))
+        self.strings = strings.by_section()
         answers = make_string_counts(self.training_counts).target[0]
         self.targets = torch.stack([answers, torch.full_like(answers, EOS)], dim=1)
         if self.run.training.loss == "everything":
-            counts, follows, numbers = split_prefixes(self.training_batch.tokens)
-            # The last row is for padding: it has a `^`, and no target.
-            self.prefix_counts = torch.cat([counts, counts[:1]])
+            counts, last, follows, numbers = count_prefixes(self.training_batch.tokens)
+            # The last row is for padding: it is that of a `^`, and has no target.
+            self.prefix_strings = split_by_section(
+                torch.cat([counts, counts[:1]]), F.pad(last, (0, 1))
+            )
             self.prefix_targets = F.pad(follows, (0, 1), value=NO_TARGET)
             self.prefixes = [*torch.arange(len(follows)).split(numbers.tolist())]
 
@@ -213,8 +217,8 @@ class BatchedTrainer:
         if self.run.training.dropout_embeddings:
             logits = self._logits_from_tokens(rows, kept)
         else:
-            split_counts = _select_rows(self.split_counts, rows).flatten(1, 2)
-            logits = self.network.logits_from_products(split_counts, kept)
+            both = torch.stack([2 * rows, 2 * rows + 1], dim=2).flatten(1)
+            logits = self.network.logits_from_products(_select_strings(self.strings, both), kept)
         # Symbols first: softmax over a short last dimension is several times slower.
         logits, targets = logits.transpose(1, 2).contiguous(), _select_rows(self.targets, rows)
         return F.cross_entropy(logits, targets.flatten(1), reduction="none").mean(1)
@@ -233,7 +237,7 @@ class BatchedTrainer:
                 for of, pad, draw in zip(own, room, self.draws["dropout"], strict=True)
             ]
             kept = (torch.stack(drawn) >= share) / (1 - share)
-        logits = self.network.logits_from_products(_select_rows(self.prefix_counts, at), kept)
+        logits = self.network.logits_from_products(_select_strings(self.prefix_strings, at), kept)
         targets = _select_rows(self.prefix_targets, at)
         losses = F.cross_entropy(
             logits.transpose(1, 2).contiguous(), targets, ignore_index=NO_TARGET, reduction="none"
@@ -254,17 +258,11 @@ class BatchedTrainer:
 
     @torch.no_grad()
     def _score(self) -> None:
-        """Add a point to each learning curve, keep the best weights, and drop heads.
-
-        A model whose logits are not finite has diverged, and is wrong everywhere.
-        """
+        """Add a point to each learning curve, keep the best weights, and drop heads."""
         training = self.run.training
         strings = make_string_counts(self.held_out_counts)
-        logits = self.network.logits_from_products(strings.split_by_query())
-        if not logits.isfinite().all():
-            logits = self.network.logits_from_counts(strings)
-        is_right = (logits.argmax(-1) == strings.target) & logits.isfinite().all(-1)
-        exact = is_right.float().mean(1)
+        logits = self.network.logits_from_products(strings.by_section())
+        exact = (logits.argmax(-1) == strings.target).float().mean(1)
         loss, self._losses = torch.stack(self._losses).mean(0), []
         better = exact > self.best_scores
         self.best_scores = torch.where(better, exact, self.best_scores)
@@ -343,3 +341,7 @@ def compute_head_outputs(
 
 def _select_rows(table: Tensor, rows: Integer[Tensor, "M b"]) -> Tensor:
     return table.index_select(0, rows.flatten()).unflatten(0, rows.shape)
+
+
+def _select_strings(strings: SectionedCounts, rows: Integer[Tensor, "M b"]) -> SectionedCounts:
+    return strings._replace(counts=_select_rows(strings.counts[0], rows))
