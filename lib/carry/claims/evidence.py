@@ -15,6 +15,7 @@ from carry import results
 from carry.claims import measurements
 from carry.claims.claim_settings import Claim, find_comparison
 from carry.claims.measurements import Measurement, NotMeasured, find_start, miss_row
+from carry.departures import compare_runs
 from carry.evaluation.regions import (
     add_region,
     add_unseen_regions,
@@ -89,7 +90,8 @@ def _read_row(claim: Claim, row: str, tables: Tables) -> dict[str, Any]:
         if start not in map(str, tables.runs[side].evaluation.starts):  # 1 would stand for it
             raise NotMeasured(f"row {side} has no result from start {start}")
     lengths = [tables.cells_by_row[side]["trained"].iloc[0] for side in rows]
-    if len({*lengths}) > 1 and claim.statistic() != "half_length":
+    at_a_length = claim.measure.where.digits or claim.statistic() == "half_length"
+    if len({*lengths}) > 1 and not at_a_length:
         trained = " and ".join(map(str, lengths))
         raise NotMeasured(f"rows {row} and {other} were trained to {trained} digits")
     cells = tables.select_rows(rows)
@@ -170,24 +172,21 @@ def _describe_rows(trained: dict[str, pd.DataFrame], tables: Tables) -> dict[str
     """
     runs = {row: tables.runs[row] for row in trained}
     worst = {row: models["accuracy"].mean() for row, models in trained.items() if len(models)}
-    settings = {
-        "depth": [
-            run.model.get("layers", 1) * run.model.get("recurrences", 1) for run in runs.values()
-        ],
-        "width": [run.model.get("width") for run in runs.values()],
-        "optimizer": [run.training.optimizer for run in runs.values()],
-        "rate": [run.training.learning_rate for run in runs.values()],
-        "batch": [run.training.batch for run in runs.values()],
-        "problems": [run.training.examples or "fresh" for run in runs.values()],
-    }
     return {
         "learned": {row: [int(models["learned"].sum()), len(models)]
                     for row, models in trained.items()},
         "worst_trained": {row: round(float(mean), 6) for row, mean in worst.items()},
-        "steps": {row: run.training.steps for row, run in runs.items()},
         "scales": {row: run.scale for row, run in runs.items()},
-        "unlike": {name: values for name, values in settings.items() if len({*values}) > 1},
+        "unlike": _compare_training(*runs.values()) if len(runs) == 2 else {},
     }  # fmt: skip
+
+
+def _compare_training(run: Run, other: Run) -> dict[str, list[Any]]:
+    """Return the settings of model, training and format in which two runs differ, by name."""
+    table = compare_runs(run, other, "there").set_index("setting")
+    names = table.index[(table["kind"] != "evaluation") & ~table.index.str.startswith("position ")]
+    names = names.drop("seeds", errors="ignore")
+    return {name: table.loc[name, ["here", "there"]].tolist() for name in names}
 
 
 def _read_certificates(claim: Claim, certificates: pd.DataFrame) -> dict[str, Any]:

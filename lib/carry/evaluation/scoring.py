@@ -302,4 +302,4 @@ def list_labels(system: System) -> dict[str, str | int]:
     """Return the columns that name a model in result tables."""
     run = system.run
     names = {"row": run.name, "scale": run.scale, "seed": system.seed}
-    return {**names, "trained": run.training.digits}
+    return {**names, "trained": max(run.trained_lengths())}

@@ -261,12 +261,14 @@ ROWS += [
 
 # ---- Parity (section 3, Table 1) -----------------------------------------------------------------
 
-# 10,000 training strings. Without a scratchpad the longest trained strings are learned last.
+# 10,000 training strings, which all rows of the paper share. Without a scratchpad the longest trained
+# strings are learned last.
 BITS = dict(analyses=["last_bits"])
 PARITY = row(
     "parity_nope", "parity", seeds=5, task=dict(name="parity"), **BITS,
     model=dict(layers=3, width=64, head_width=16),
-    training=dict(digits=20, examples=10_000, steps=12000, batch=64, learning_rate=0.004),
+    training=dict(digits=20, examples=10_000, stream="training parity_coupled_scratchpad",
+                  steps=12000, batch=64, learning_rate=0.004),
     evaluation=dict(digits=100),
     gpu=merge(GPU, dict(model=dict(width=64), training=dict(digits=20, steps=4000, batch=256),
                         evaluation=dict(digits=100, longest=100))),
@@ -279,7 +281,8 @@ PARITY_STEPS = PARITY.but(
     gpu={}, paper={})
 PARITY_SCRATCHPAD = PARITY_STEPS.but(
     "parity_coupled_scratchpad", seeds=9, positions=waves(101, scale=NARROW),
-    model=dict(layers=1, head_width=64), training=dict(steps=2000, batch=64, weight_decay=1.0),
+    model=dict(layers=1, head_width=64), training=dict(steps=2000, batch=64, weight_decay=1.0,
+                                                       stream=None),
     gpu={}, paper=dict(positions=tables(101)))
 ROWS += [
     PARITY,
@@ -316,12 +319,11 @@ PRODUCTS_STEPS = PRODUCTS.but(
 # sums are learned in the cooldown; with a cosine, 2 of 5 seeds learned the trained lengths.
 PRODUCTS_SCRATCHPAD = PRODUCTS_STEPS.but(
     "multiplication_coupled_scratchpad", seeds=5, positions=waves(14, 12, 24),
-    model=dict(layers=2, width=128, attention_scale="log"),
+    model=dict(layers=2, width=128),
     training=dict(steps=7000, learning_rate=0.003, weight_decay=0.1, decay="trapezoid",
                   cooldown=0.4),
     gpu=dict(positions=waves(64, 32, 64), training=dict(steps=8000)),
-    paper=dict(positions=tables(64, 32, 64), model=dict(attention_scale="constant"),
-               training=dict(decay="cosine", cooldown=None)))
+    paper=dict(positions=tables(64, 32, 64), training=dict(decay="cosine", cooldown=None)))
 PRODUCTS_FIRE = PRODUCTS.but(
     "multiplication_fire", positions=FIRE, model=dict(layers=2), gpu={}, paper={})
 PRODUCTS_COUPLED = PRODUCTS.but(

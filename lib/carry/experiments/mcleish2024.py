@@ -294,8 +294,8 @@ STANDARD_10 = dict(model=dict(injection="none"))
 ROWS += [
     INJECTED_10, block(1, 3), block(6, 1), block(3, 2), block(2, 3), block(1, 6),
     block(1, 16, seeds=5),
-    block(2, 3, "_entrance", ", injection at the entrance", model=dict(injection="entrance")),
-    block(2, 3, "_divided", ", gradient divided", model=dict(divide_gradient=True)),
+    block(1, 3, "_entrance", ", injection at the entrance", model=dict(injection="entrance")),
+    block(1, 3, "_divided", ", gradient divided", model=dict(divide_gradient=True)),
 ]
 ROWS += [
     block(layers, times, f"{kind}{word}", f"{of_kind}, {WORDS[word[1:]]}", **merge(change, harm))
@@ -318,8 +318,8 @@ for parent, name, words in ((NOPE, "nope", "NoPE"), (FIRE, "fire", "FIRE")):
 ROWS += [
     ABACUS_20.but(f"addition_abacus_{digits}", "papers_lengths", f"Abacus, {digits} digits",
                   seeds=5, training=dict(digits=digits),
-                  evaluation=dict(digits=30, starts=[1], band=False, far=[40, 60, 80, 100, 120]))
-    for digits in (30, 40)
+                  evaluation=dict(digits=digits, starts=[1], band=False, far=far))
+    for digits, far in ((30, [40, 60, 80, 100, 120]), (40, [60, 80, 100, 120]))
 ]
 
 # ---- Harmful changes (A.6.2, A.6.4) and index hints (A.6.5) --------------------------------------

@@ -180,10 +180,12 @@ for name, (lengths, beyond) in DATA.items():
         SETS[f"{name}_multitask"] = SETS[name] | dict(mixture=MIXTURE)
 for scale in ("gpu", "paper"):
     SETS["1-3_digit"][scale] = dict(lengths=[1, 3], beyond=[2, 4])
-# Sums and two sub-tasks (Cai et al. 2025), for `related`: its format writes no long sum.
-for name, longest in (("transfer_short", 4), ("transfer_long", 8)):
+# Sums and two sub-tasks (Cai et al. 2025), for `related`: its format writes no long sum, but another
+# sub-task. A fifth of the problems of both sets are sums.
+for name, longest, sums in (("transfer_short", 4, 0.2), ("transfer_long", 8, 0.72)):
     SETS[name] = dict(lengths=numbers(longest), beyond=[*range(longest + 1, 11)], test=1000,
-                      validation=100, mixture=dict(add=0.4, car=0.3, mad=0.3))
+                      validation=100,
+                      mixture=dict(add=sums, car=(1 - sums) / 2, mad=(1 - sums) / 2))
 SETS["generalize_to_longer_tiny"]["smoke"] = dict(
     lengths=[1, 3], beyond=[2, 4], test=9, validation=9)
 

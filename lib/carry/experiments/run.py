@@ -194,10 +194,13 @@ class Run(Settings):
     def trained_lengths(self) -> list[int]:
         """Return the lengths of trained numbers: the data set's, else 1 to `digits`.
 
+        Of a format with `sums_to` these are the lengths of sums, which are what is scored.
+
         >>> Run(name="mine", training=Training(digits=3)).trained_lengths()
         [1, 2, 3]
         """
-        return [*(self.data_set.lengths if self.data_set else range(1, self.training.digits + 1))]
+        lengths = self.data_set.lengths if self.data_set else range(1, self.training.digits + 1)
+        return [length for length in lengths if length <= self.format.get("sums_to", length)]
 
     def validation_band(self) -> range:
         """Return the validation band: sizes beyond training, up to 1.5 times as large.

@@ -42,7 +42,10 @@ def _count_step(settings: str) -> float:
     numbers_read = network.logits.weight.numel() if hasattr(network, "logits") else 0
     forward = 2 * (seen * numbers + answers * numbers_read)  # of one problem
     scored = training.score_problems / training.score_every / 3  # a third of a step each
-    return 3 * forward * (training.batch * (1 + training.progressive) + scored)
+    # The progressive loss takes a second pass, on average of half the recurrences or fewer.
+    passes = 1 + (training.progressive > 0 and network.recurrences > 1) / 2
+    batch = training.batch * (1 - training.batch_ramp / 2)  # the mean over all steps
+    return 3 * forward * (batch * passes + scored)
 
 
 def _measure_lengths(system: System) -> tuple[float, float]:

@@ -43,6 +43,10 @@ class Growing(Transformer):
     next_logits = Architecture.next_logits
     activation_names = Architecture.activation_names
 
+    def _initial_depth(self) -> int:
+        """Return the layers alone: a block starts alike, whatever the number of its loops."""
+        return self.settings.layers
+
     def _ends(
         self,
         tokens: Tensor,

@@ -141,7 +141,7 @@ class Transformer(Architecture):
     def _initialise(self, std: float) -> None:
         """Set the first weights; embeddings get the standard deviation `std`."""
         settings, method = self.settings, self.settings.initialisation
-        depth = settings.layers * settings.recurrences
+        depth = self._initial_depth()
         for block in self.blocks:
             initialise_layer(block, method, depth, settings.heads)
         initialise_layer(self.read_out, method, depth, settings.heads, residual=False)
@@ -153,6 +153,10 @@ class Transformer(Architecture):
             nn.init.normal_(self.logits.weight, std=settings.width**-0.5)
         if settings.logit_bias:
             nn.init.zeros_(self.logits.bias)
+
+    def _initial_depth(self) -> int:
+        """Return the number of layers in the residual stream for which the first weights are."""
+        return self.settings.layers * self.settings.recurrences
 
     def forward(
         self,
