@@ -406,8 +406,8 @@ def trained_to(lengths, ahead="addition_relative"):
     return pd.concat(parts, ignore_index=True)
 
 
-def test_only_half_lengths_of_rows_trained_to_other_lengths_are_compared():
-    measure = {"rows": ["addition_relative"], "where": {"digits": 12}}
+def test_rows_trained_to_other_lengths_are_compared_at_a_length_and_not_by_region():
+    measure = {"rows": ["addition_relative"], "where": {"region": "out of distribution"}}
     claim = create(measure=measure, holds_if="> 0", compare={"row": "addition_nope"})
     record = judge([claim], trained_to({"addition_relative": 5, "addition_nope": 5}))[0]
     assert record["row"] == "addition_relative" and record["seen"] == "same"
@@ -417,9 +417,10 @@ def test_only_half_lengths_of_rows_trained_to_other_lengths_are_compared():
     assert record["seen"] == "not run"
     rows = "rows addition_relative and addition_nope were trained to 10 and 5 digits"
     assert record["reason"] == rows
-    measure = {"rows": ["addition_relative"], "where": {}, "statistic": "half_length"}
-    other = create(measure=measure, holds_if="> 0", compare={"row": "addition_nope"})
-    assert judge([other], table)[0]["seen"] == "same"
+    for where in ({"where": {"digits": 12}}, {"where": {}, "statistic": "half_length"}):
+        measure = {"rows": ["addition_relative"], **where}
+        other = create(measure=measure, holds_if="> 0", compare={"row": "addition_nope"})
+        assert judge([other], table)[0]["seen"] == "same"
 
 
 def test_settings_in_which_compared_rows_differ_are_told():

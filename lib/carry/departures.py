@@ -21,7 +21,7 @@ from carry.models.encodings import Encoding
 from carry.models.identity import list_settings
 from carry.positions import choose_scheme
 
-SUMS = "multi_operand_addition_coupled"
+SUMS, BLOCKS = "multi_operand_addition_coupled", "addition_abacus_10"
 # Rows that a laptop trains to the lengths of a paper, and the row that has its settings.
 COUNTERPARTS = {
     "addition_nope_20": "addition_nope",
@@ -42,6 +42,20 @@ COUNTERPARTS = {
     "multiplication_coupled_scratchpad_10_jump_longer": "multiplication_coupled_scratchpad",
     "bitwise_or_abacus_jumps_longer": "bitwise_or_abacus",
     "parity_coupled_scratchpad_jumps_longer": "parity_coupled_scratchpad",
+    **{f"addition_abacus_{digits}": "addition_abacus" for digits in (10, 30, 40)},
+    **{f"addition_{name}_6": f"addition_{name}" for name in ("nope", "fire")},
+    **{f"addition_{name}_6_looped": f"addition_{name}_looped" for name in ("nope", "fire")},
+    # The paper's blocks of 16 layers; its changes of training are of all its architectures.
+    **{f"{BLOCKS}_3x1_standard_{word}": "addition_abacus" for word in ("everything", "noise")},
+    **{
+        f"{BLOCKS}_{rest}": "addition_abacus_injected"
+        for rest in ("3x1", "6x1", "3x1_everything", "3x1_noise")
+    },
+    **{f"{BLOCKS}_3x2": "addition_abacus_looped", f"{BLOCKS}_2x3": "addition_abacus_looped_4"},
+    **{
+        f"{BLOCKS}_1x{rest}": "addition_abacus_looped_16"
+        for rest in ("3", "6", "16", "3_everything", "3_noise", "3_entrance", "3_divided")
+    },
     **{
         f"noisy_majority_{size}_unit": f"noisy_majority_{size}"
         for size in ("d8_a4", "d2_a1", "d32_a16")

@@ -261,8 +261,8 @@ ROWS += [
 
 # ---- Parity (section 3, Table 1) -----------------------------------------------------------------
 
-# 10,000 training strings, which all rows of the paper share. Without a scratchpad the longest trained
-# strings are learned last.
+# 10,000 training strings, which all rows of the paper share. Without a scratchpad the longest
+# trained strings are learned last.
 BITS = dict(analyses=["last_bits"])
 PARITY = row(
     "parity_nope", "parity", seeds=5, task=dict(name="parity"), **BITS,

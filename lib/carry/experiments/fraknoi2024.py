@@ -12,10 +12,10 @@ from carry.experiments.base import NOTEBOOK, SMOKE, Row, Settings, ids, merge, r
 # training, validation and test; here 70, 15 and 15%. All rows have the same strings, of 1 to 100
 # symbols for training. Validation is every fourth epoch.
 STRINGS = dict(
-    batched_seeds=True, digits=100, examples=7000, stream="noisy majority", batch=128,
-    steps=49500, optimizer="adamw", learning_rate=0.001, weight_decay=0.01, betas=[0.9, 0.999], warmup=0.0404, decay="none",
-    dropout=0.1, keep_weights="best", score_every=220, score_problems=1500, held_out=[101, 150],
-    checkpoint_every=5500)
+    batched_seeds=True, digits=100, examples=7000, stream="noisy majority", batch=128, steps=49500,
+    optimizer="adamw", learning_rate=0.001, weight_decay=0.01, betas=[0.9, 0.999], warmup=0.0404,
+    decay="none", dropout=0.1, keep_weights="best", score_every=220, score_problems=1500,
+    held_out=[101, 150], checkpoint_every=5500)
 # Dropout on embeddings, too (2.8). It needs the single tokens, not their counts, which takes 40
 # times as long.
 PAPER = dict(

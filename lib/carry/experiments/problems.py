@@ -180,8 +180,8 @@ for name, (lengths, beyond) in DATA.items():
         SETS[f"{name}_multitask"] = SETS[name] | dict(mixture=MIXTURE)
 for scale in ("gpu", "paper"):
     SETS["1-3_digit"][scale] = dict(lengths=[1, 3], beyond=[2, 4])
-# Sums and two sub-tasks (Cai et al. 2025), for `related`: its format writes no long sum, but another
-# sub-task. A fifth of the problems of both sets are sums.
+# Sums and two sub-tasks (Cai et al. 2025), for `related`: its format writes another sub-task in
+# place of a long sum. A fifth of the problems of both sets are sums.
 for name, longest, sums in (("transfer_short", 4, 0.2), ("transfer_long", 8, 0.72)):
     SETS[name] = dict(lengths=numbers(longest), beyond=[*range(longest + 1, 11)], test=1000,
                       validation=100,
