@@ -51,10 +51,14 @@ COUNTERPARTS = {
         f"{BLOCKS}_{rest}": "addition_abacus_injected"
         for rest in ("3x1", "6x1", "3x1_everything", "3x1_noise")
     },
-    **{f"{BLOCKS}_3x2": "addition_abacus_looped", f"{BLOCKS}_2x3": "addition_abacus_looped_4"},
+    **{
+        f"{BLOCKS}_3x2": "addition_abacus_looped",
+        f"{BLOCKS}_2x3": "addition_abacus_looped_4",
+        f"{BLOCKS}_2x3_entrance": "addition_abacus_looped_4",
+    },
     **{
         f"{BLOCKS}_1x{rest}": "addition_abacus_looped_16"
-        for rest in ("3", "6", "16", "3_everything", "3_noise", "3_entrance", "3_divided")
+        for rest in ("3", "6", "16", "3_everything", "3_noise", "3_divided")
     },
     **{
         f"noisy_majority_{size}_unit": f"noisy_majority_{size}"

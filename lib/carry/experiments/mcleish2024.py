@@ -294,7 +294,7 @@ STANDARD_10 = dict(model=dict(injection="none"))
 ROWS += [
     INJECTED_10, block(1, 3), block(6, 1), block(3, 2), block(2, 3), block(1, 6),
     block(1, 16, seeds=5),
-    block(1, 3, "_entrance", ", injection at the entrance", model=dict(injection="entrance")),
+    block(2, 3, "_entrance", ", injection at the entrance", model=dict(injection="entrance")),
     block(1, 3, "_divided", ", gradient divided", model=dict(divide_gradient=True)),
 ]
 ROWS += [
