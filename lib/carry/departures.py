@@ -138,6 +138,24 @@ def find_counterpart(row: str, scale: str = "paper") -> Run | None:
     return None
 
 
+def list_changed(runs: Mapping[str, Run]) -> list[str]:
+    """Return the rows that have other settings now than in these runs, or that are gone.
+
+    Their results are kept until new ones replace them, seed by seed.
+
+    >>> list_changed({"addition_nope": load_run("addition_nope")})
+    []
+    """
+    known, counted = load_rows(), {"seeds": Run(name="").seeds}  # results do not tell the seeds
+    return [
+        row
+        for row, run in runs.items()
+        if row not in known
+        or run.scale not in known[row].scales
+        or not compare_runs(run, load_run(row, run.scale).model_copy(update=counted)).empty
+    ]
+
+
 def tabulate_departures(runs: Mapping[str, Run]) -> pd.DataFrame:
     """Return the departures of rows from the paper; rows that share all of them share a line.
 

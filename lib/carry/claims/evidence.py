@@ -15,7 +15,7 @@ from carry import results
 from carry.claims import measurements
 from carry.claims.claim_settings import Claim, find_comparison
 from carry.claims.measurements import Measurement, NotMeasured, find_start, miss_row
-from carry.departures import compare_runs
+from carry.departures import compare_runs, list_changed
 from carry.evaluation.regions import (
     add_region,
     add_unseen_regions,
@@ -177,6 +177,7 @@ def _describe_rows(trained: dict[str, pd.DataFrame], tables: Tables) -> dict[str
                     for row, models in trained.items()},
         "worst_trained": {row: round(float(mean), 6) for row, mean in worst.items()},
         "scales": {row: run.scale for row, run in runs.items()},
+        "changed": list_changed(runs),
         "unlike": _compare_training(*runs.values()) if len(runs) == 2 else {},
     }  # fmt: skip
 

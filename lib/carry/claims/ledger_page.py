@@ -191,6 +191,8 @@ def _describe_basis(record: Mapping[str, Any]) -> str:
             basis += f" (of these {describe_learned(record)})"
     for name, values in record["unlike"].items():
         basis += f", {name} {' and '.join(map(str, values))}"
+    if record["changed"]:
+        basis += f", earlier settings of {' and '.join(record['changed'])}"
     scales = [scale for scale in dict.fromkeys(record["scales"].values()) if scale != "laptop"]
     return f"{basis}, scale {' and '.join(scales)}" if scales else basis
 

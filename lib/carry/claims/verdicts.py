@@ -217,6 +217,7 @@ def create_record(claim: Claim) -> dict[str, Any]:
         **dict.fromkeys(("n", "seeds", "first_seed"), 0),
         "sides": [],
         **{name: {} for name in ("learned", "worst_trained", "scales", "unlike")},
+        "changed": [],
         **dict.fromkeys(("p", "q", "p_contrary", "q_contrary")),
         "tests": 0,
         "seen": "not run",

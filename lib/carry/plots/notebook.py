@@ -48,7 +48,7 @@ class Notebook:
     ) -> pd.DataFrame:
         """Return some rows of a table, or all, in the order given, with their labels.
 
-        A printed line names rows without results. `names` has labels of rows, if other than their
+        Printed lines name rows without results, and with results of earlier settings. `names` has labels of rows, if other than their
         usual ones. Of rows with results at several scales, those of `scale` are read; the next
         figures, and the departures, are then about these.
         """
@@ -59,7 +59,10 @@ class Notebook:
         missing = [row for row in rows if row not in set(selected["row"])]
         if missing:
             print(_describe_missing(missing))
-        self.runs.update(results.find_runs(selected))
+        runs = results.find_runs(selected)
+        if changed := departures.list_changed(runs):
+            print(f"Results of earlier settings: {', '.join(changed)}.")
+        self.runs.update(runs)
         return results.add_labels(selected, tables["cells"], names)
 
     def show(
