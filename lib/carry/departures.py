@@ -146,14 +146,15 @@ def list_changed(runs: Mapping[str, Run]) -> list[str]:
     >>> list_changed({"addition_nope": load_run("addition_nope")})
     []
     """
-    known, counted = load_rows(), {"seeds": Run(name="").seeds}  # results do not tell the seeds
-    return [
-        row
-        for row, run in runs.items()
-        if row not in known
-        or run.scale not in known[row].scales
-        or not compare_runs(run, load_run(row, run.scale).model_copy(update=counted)).empty
-    ]
+    known = load_rows()
+
+    def is_changed(row: str, run: Run) -> bool:
+        if row not in known or run.scale not in known[row].scales:
+            return True
+        now = load_run(row, run.scale).model_copy(update={"seeds": run.seeds})
+        return not compare_runs(run, now).empty
+
+    return [row for row, run in runs.items() if is_changed(row, run)]
 
 
 def tabulate_departures(runs: Mapping[str, Run]) -> pd.DataFrame:
