@@ -49,8 +49,8 @@ class Notebook:
         """Return some rows of a table, or all, in the order given, with their labels.
 
         Printed lines name rows without results, and rows with results of earlier settings. `names`
-        has labels of rows, if other than their usual ones. Of rows with results at several scales, those of `scale` are read; the next
-        figures, and the departures, are then about these.
+        has labels of rows, if other than their usual ones. Of rows with results at several scales,
+        those of `scale` are read; the next figures, and the departures, are then about these.
         """
         tables = self.tables if scale == "laptop" else results.open_results(scale)
         selected = tables[table]
