@@ -250,13 +250,15 @@ def count_in_analysis(
         selected = selected.assign(beyond=selected["digits"] - selected["trained"])
     where = {**where, "start": find_analysis_start(table, row, where)}  # none: no such column
     where = {name: value for name, value in where.items() if value is not None}
+    column, condition = analysis.split_count()
+    if missing := [name for name in (*where, column) if name not in selected]:
+        raise NotMeasured(f"row {row} was analysed without {missing[0]!r}")
     for name, value in where.items():
         if isinstance(value, str) and re.fullmatch(CONDITION, value):
             selected = selected[_fulfils(selected[name], value)]
         else:
             values = value if isinstance(value, list) else [value]
             selected = selected[selected[name].isin(values)]
-    column, condition = analysis.split_count()
     if condition:
         hits = _fulfils(selected[column], condition).astype(int)
         selected = selected.assign(n=1, **{column: hits})
