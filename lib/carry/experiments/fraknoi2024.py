@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from carry.experiments.base import NOTEBOOK, SMOKE, Row, Settings, ids, merge, row
+from carry.experiments.base import SMOKE, Row, Settings, ids, merge, row
 
 # ---- Noisy majority (section 5) ------------------------------------------------------------------
 
@@ -42,7 +42,7 @@ def majority(width: int, heads: int, **changes: Any) -> Row:
 HEADS = ["heads"]
 D8_A4 = majority(8, 4, seeds=100, analyses=HEADS, paper=PAPER)
 D2_A1 = majority(2, 1, seeds=100, analyses=HEADS, paper=PAPER)
-D32_A16 = majority(32, 16, seeds=40, analyses=HEADS, publish=True, paper=PAPER, notebook=NOTEBOOK)
+D32_A16 = majority(32, 16, seeds=40, analyses=HEADS, paper=PAPER)
 # The outputs of 64 heads are projected back to two features.
 D2_A64 = majority(2, 64, seeds=30, analyses=HEADS, model=dict(head_width=2, output=True),
                   paper=PAPER)
