@@ -7,7 +7,7 @@ import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from carry.claims.items import load_items
+from carry.pages.items import load_items
 from carry.config.notebooks import find_notebooks
 from carry.experiments.resolve import list_rows
 from carry.plots import index

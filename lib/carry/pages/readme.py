@@ -31,7 +31,7 @@ import pandas as pd
 from carry import results
 from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.errata import render_errata
-from carry.claims.items import add_claims, classify_items, load_items
+from carry.pages.items import add_claims, classify_items, load_items
 from carry.claims.ledger_page import (
     count_seen,
     describe_number,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from carry import fingerprint
 from carry.claims.claim_settings import OWN_CLAIMS
-from carry.claims.items import add_claims, load_items
+from carry.pages.items import add_claims, load_items
 from carry.claims.ledger_page import count_seen
 from carry.config import paths
 from carry.config.templates import fill_template
