@@ -9,9 +9,9 @@ import ruamel.yaml
 
 from carry import claims, results
 from carry.claims import verdicts
-from carry.claims.items import load_items
 from carry.config import paths
 from carry.pages import readme
+from carry.pages.items import load_items
 from carry.pages.site import content, live, works
 from made_up import results as write_results
 

@@ -9,9 +9,9 @@ import ruamel.yaml
 
 from carry import claims
 from carry.claims.claim_settings import OWN_CLAIMS
-from carry.claims.items import COLUMNS, add_claims, load_items, render_index
 from carry.config import paths
 from carry.config.settings import SettingsError
+from carry.pages.items import COLUMNS, add_claims, load_items, render_index
 from carry.plots import index
 from carry.plots.index import list_figures
 

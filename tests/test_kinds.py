@@ -167,7 +167,8 @@ def test_a_notebook_reads_rows_in_order_and_names_those_without_results(notebook
     table = notebook.read("cells", "addition_abacus", "addition_abacus_looped_8", "addition_nope")
     assert results.list_rows(table) == ["addition_abacus", "addition_nope"]
     assert list(dict.fromkeys(table["label"])) == ["Abacus", "NoPE, not learned"]
-    assert capsys.readouterr().out == "Without results: addition_abacus_looped_8 (scale gpu).\n"
+    printed = "Without results: addition_abacus_looped_8 (scale gpu).\n"
+    assert capsys.readouterr().out == printed + "Results of earlier settings: addition_abacus.\n"
     assert {row: run.scale for row, run in notebook.runs.items()} == SCALES
     assert set(notebook.tabulate_departures().columns) >= {"model", "optimizer", "size"}
 

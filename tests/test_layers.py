@@ -10,8 +10,8 @@ from carry import fingerprint
 BASE = ["randomness", "progress", "processes", "fingerprint"]  # at most config is below them
 ORDER = ["experiments", "jobs", "problems", "tasks", "formats", "positions", "ids", "data"]
 ORDER = ["config", *ORDER, "models", "labels", "departures", "training", "evaluation"]
-ORDER += ["certificates", "exports", "interpretability", "analyses", "results", "runs", "plots"]
-ORDER += ["claims", "pages", "cli", "__main__"]
+ORDER += ["certificates", "exports", "interpretability", "analyses", "results", "runs", "claims"]
+ORDER += ["plots", "pages", "cli", "__main__"]
 # Two files of carry.data hold the tensors that tasks and formats return: a layer of their own.
 PROBLEMS = {"carry.data.problems", "carry.data.batch"}
 

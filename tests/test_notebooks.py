@@ -7,9 +7,9 @@ import nbformat
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from carry.claims.items import load_items
 from carry.config.notebooks import find_notebooks
 from carry.experiments.resolve import list_rows
+from carry.pages.items import load_items
 from carry.plots import index
 from carry.runs.notebooks import find_notebook, list_notebooks, list_works
 

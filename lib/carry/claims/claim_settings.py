@@ -23,7 +23,7 @@ from carry.experiments.run import Pair
 from carry.models.constructions.adder import Codes
 
 FOLDER = paths.ROOT / "claims"
-ITEMS = FOLDER / "items.yaml"  # what the works number, by work, see `carry.claims.items`: no claims
+ITEMS = FOLDER / "items.yaml"  # what the works number, by work, see `carry.pages.items`: no claims
 OWN_CLAIMS = "carry"
 STATISTICS = Literal[
     "mean_over_seeds", "worst_seed", "best_seed", "errors",

@@ -31,7 +31,6 @@ import pandas as pd
 from carry import results
 from carry.claims.claim_settings import OWN_CLAIMS
 from carry.claims.errata import render_errata
-from carry.claims.items import add_claims, classify_items, load_items
 from carry.claims.ledger_page import (
     count_seen,
     describe_number,
@@ -46,6 +45,7 @@ from carry.evaluation.intervals import format_percent, pool_cells
 from carry.evaluation.regions import add_region
 from carry.labels import describe_row, name_certified_row
 from carry.pages.headlines import summarise_headlines, tabulate_headlines
+from carry.pages.items import add_claims, classify_items, load_items
 
 # Six schemes on one footing.
 FOOTING_ROWS = (

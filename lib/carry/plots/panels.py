@@ -98,6 +98,24 @@ def draw_answer_kinds(table: pd.DataFrame) -> sns.FacetGrid | None:
     return grid
 
 
+def draw_squares(
+    table: pd.DataFrame, value: str, sides: tuple[str, str], **panels: Any
+) -> sns.FacetGrid:
+    """Draw a number from 0 to 1 by two columns, as squares in panels with axes of their own.
+
+    Args:
+        sides: the columns along x and along y.
+        panels: of `seaborn.FacetGrid`: which columns the panels are, and their order.
+    """
+
+    def draw(data: pd.DataFrame, **_: Any) -> None:
+        squares = data.pivot(index=sides[1], columns=sides[0], values=value)
+        sns.heatmap(squares, vmin=0, vmax=1, cmap="viridis", cbar=False, square=True)
+
+    grid = sns.FacetGrid(table, height=2.1, sharex=False, sharey=False, **panels)
+    return grid.map_dataframe(draw)
+
+
 def draw_curves(
     table: pd.DataFrame,
     x: str,

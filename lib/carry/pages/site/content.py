@@ -11,12 +11,12 @@ import pandas as pd
 
 from carry import fingerprint
 from carry.claims.claim_settings import OWN_CLAIMS
-from carry.claims.items import add_claims, load_items
 from carry.claims.ledger_page import count_seen
 from carry.config import paths
 from carry.config.templates import fill_template
 from carry.config.yaml_files import read_yaml
 from carry.pages import headlines, readme
+from carry.pages.items import add_claims, load_items
 from carry.pages.site import pages, works
 from carry.pages.site.figures import Figure, read_figure
 from carry.pages.site.pages import Page
