@@ -320,8 +320,8 @@ def fill_markers(text: str, values: Mapping[str, Any]) -> str:
 
 
 def fill_readme(folder: Path = paths.ROOT) -> list[Path]:
-    """Write numbers.json, replace the numbers of the files of a folder, and return their paths."""
-    values = list_values(write_numbers())
+    """Write numbers.json, fill the numbers into the texts of a folder, and return their paths."""
+    values = list_values(write_numbers(folder / "reports"))
     files = [folder / name for name in FILES]
     for path in files:
         paths.write_file(path, fill_markers(path.read_text(encoding="utf-8"), values))
