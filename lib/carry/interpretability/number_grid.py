@@ -54,8 +54,8 @@ def describe_grid(grid: Float[Tensor, "*P D"]) -> pd.DataFrame:
     >>> table = describe_grid(circle[:, None] + line)
     >>> table.round(2)[["place", "share", "line", "circle"]].values.tolist()[1:]
     [['2', 0.89, 1.0, 0.63], ['all', 1.0, nan, nan]]
-    >>> table["circle"].round(6)[0], table["frequency"][0]
-    (1.0, 1.0)
+    >>> table[["circle", "frequency"]].round(6).values.tolist()[0]
+    [1.0, 1.0]
     """
     grid = grid.double()
     places = [*range(grid.ndim - 1)]
