@@ -567,7 +567,6 @@ def test_seeds_before_the_first_do_not_count():
     late = one(share, seeds=8, learned=False, first_seed=3)
     assert (late["seen"], late["measured"], late["n"]) == ("same", 1.0, 1000)
     assert late["learned"] == {"addition_nope": [5, 5]} and late["first_seed"] == 3
-    assert late["worst_trained"] == {"addition_nope": 1.0}
     assert "5 seeds from seed 3" in describe_measurement(late)
     assert "from seed" not in describe_measurement(early)
     few = one(share, seeds=7, learned=False, first_seed=3)

@@ -166,16 +166,11 @@ def find_trained(row: str, claim: Claim, tables: Tables) -> pd.DataFrame:
 
 
 def _describe_rows(trained: dict[str, pd.DataFrame], tables: Tables) -> dict[str, Any]:
-    """Return how many seeds of each row have learned, after which steps, and how they differ.
-
-    `worst_trained` is the mean accuracy of all seeds of a row at their worst trained size.
-    """
+    """Return how many seeds of each row have learned, after which steps, and how they differ."""
     runs = {row: tables.runs[row] for row in trained}
-    worst = {row: models["accuracy"].mean() for row, models in trained.items() if len(models)}
     return {
         "learned": {row: [int(models["learned"].sum()), len(models)]
                     for row, models in trained.items()},
-        "worst_trained": {row: round(float(mean), 6) for row, mean in worst.items()},
         "scales": {row: run.scale for row, run in runs.items()},
         "changed": list_changed(runs),
         "unlike": _compare_training(*runs.values()) if len(runs) == 2 else {},

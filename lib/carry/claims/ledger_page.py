@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -85,24 +84,6 @@ def tabulate_claims(records: Sequence[Mapping[str, Any]]) -> str:
         claim, seen = f"{record['statement']} `{record['id']}`", f"**{record['seen']}**"
         lines.append([claim, record["paper_value"], seen, ours, record["comparable"]])
     return format_table(["claim", "stated", "seen", "ours", "comparable"], lines)
-
-
-def list_not_run(records: Sequence[dict[str, Any]]) -> str:
-    """Return the claims of the works that were not run, by reason, as a Markdown list.
-
-    >>> record = {"paper": "cho2025", "seen": "not run", "reason": "needs a GPU"}
-    >>> missing = {**record, "id": "c", "reason": "needs row parity_nope of scale gpu"}
-    >>> print(list_not_run([{**record, "id": "a"}, {**record, "id": "b"}, missing]))
-    * needs a GPU: `a`, `b`
-    * needs a row of scale gpu: `c`
-    """
-    reasons: dict[str, list[str]] = {}
-    for record in records:
-        if record["seen"] == "not run" and record["paper"] != OWN_CLAIMS:
-            reason = re.sub(r"\brow \w+_\w+", "a row", record["reason"])
-            reason = re.sub(r"no result for .*", "no result for the sizes of the claim", reason)
-            reasons.setdefault(reason, []).append(f"`{record['id']}`")
-    return "\n".join(f"* {reason}: {', '.join(names)}" for reason, names in reasons.items())
 
 
 def _render_table(records: Sequence[dict[str, Any]]) -> str:

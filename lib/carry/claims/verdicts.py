@@ -216,7 +216,7 @@ def create_record(claim: Claim) -> dict[str, Any]:
         "values": [],
         **dict.fromkeys(("n", "seeds", "first_seed"), 0),
         "sides": [],
-        **{name: {} for name in ("learned", "worst_trained", "scales", "unlike")},
+        **{name: {} for name in ("learned", "scales", "unlike")},
         "changed": [],
         **dict.fromkeys(("p", "q", "p_contrary", "q_contrary")),
         "tests": 0,

@@ -8,8 +8,8 @@ A marker has an expression of jinja2, as the braces in the story of the site (`s
 know these names:
 
     footing, headlines, certificates                 tables: six schemes on one footing, ...
-    claims, not_run, errata                          claims by what was seen, those that were not
-                                                     run, and what is wrong in the works
+    claims, errata                                   claims by what was seen, and what is wrong
+                                                     in the works
     works.cho2025                                    a work's counts
     measured.hou2024_twice                           what a claim of our own measured
     number("addition_relative", "100 digits")        a number of a row, from its first start of ids
@@ -35,7 +35,6 @@ from carry.claims.ledger_page import (
     count_seen,
     describe_number,
     format_table,
-    list_not_run,
     summarise_claims,
 )
 from carry.claims.verdicts import summarise_seen
@@ -78,7 +77,6 @@ def write_numbers(folder: Path = paths.REPORTS) -> dict[str, Any]:
     cells = results.read_table("cells")
     numbers = {
         "claims": summarise_claims(records),
-        "not_run": list_not_run(records),
         "works": describe_works(records),
         "measured": describe_own_claims(records),
         "rows": summarise_rows(cells),
@@ -296,7 +294,6 @@ def list_values(numbers: Mapping[str, Any]) -> dict[str, Any]:
         "footing": f"\n{format_accuracy(numbers)}\n",
         "headlines": f"\n{format_table(*tabulate_headlines(numbers))}\n",
         "certificates": f"\n{format_certificates(numbers)}\n",
-        "not_run": f"\n{numbers['not_run']}\n",
         "errata": f"\n{render_errata('notebooks/')}\n",
         "claims": numbers["claims"],
         "works": numbers["works"],
