@@ -597,9 +597,11 @@ def test_a_smaller_model_has_the_lengths_and_the_ratio_of_its_computation():
 
 
 def test_a_model_of_the_work_is_as_in_the_work(monkeypatch):
+    assert one(always(0.5), paper="mcleish2024")["seen"] == "not reached"
     paper = load_run("addition_nope", "paper")
     store(monkeypatch, {"addition_nope": paper})
     assert compare_with_work() == "as in the work"
+    assert one(always(0.5), paper="mcleish2024")["seen"] == "opposite"
     for times, comparable in ((0.7, "as in the work"), (0.25, "reduced: 1 / 4 of the computation")):
         steps = round(times * paper.training.steps)
         training = paper.training.model_copy(update={"steps": steps})

@@ -45,6 +45,7 @@ WORST_FIRST = (
     "no effect", "consistent", "same", "counted",
 )  # fmt: skip
 COUNTED = ("errors", "seeds_certified", "mean_over_pairs", "loss_over_pairs")
+AS_IN_THE_WORK = "as in the work"
 OTHER_UNITS = (*NOT_SHARES, "loss_over_pairs")  # of which `NO_EFFECT` and `FLOOR` say nothing
 
 # The fields of a claim that its record has.
@@ -53,19 +54,19 @@ STATED = {"id", "paper", "section", "items", "statement", "paper_value", "scale"
 METHOD = (
     "Seen: `same`, if the statement was seen: an order or no difference by a test, a level by an "
     "interval; `consistent`, if a model fails that is said to fail, as one that has learned too "
-    "little does, too; `counted`, if a proof, a count or data of the work show it; `no effect`, if "
-    "the interval of a stated difference is within ten points (our threshold), and values can "
-    "differ; `opposite`; `not reached`, if models of this size do not have a number; `not "
-    "learned`, if half of the models or more have not learned a trained size, and the statement "
-    "was not seen; `unclear`; `not run`. Comparable: as in the work, reduced (lengths, and the "
-    "ratio of computation of training), or another protocol. The unit is the seed; all seeds "
-    "count, and at least 5 a side are needed, except to show that a number is not reached. Where "
-    "some have not learned their worst trained size (95%), the value of those that have stands "
-    "next to that of all. An order of two rows is tested by a one-sided exact permutation test "
-    "over seeds, no difference by two one-sided tests against a margin. The tests of one figure, "
-    "or of one section, are corrected together by a false discovery rate of 5% (Benjamini and "
-    "Hochberg). A level has been reached if all of its interval has: t over seeds, or Wilson's "
-    "where the claim is about one model."
+    "little does, too; `counted`, if a proof, a count or data of the work show it; `no effect`, "
+    "if the interval of a stated difference is within ten points (our threshold), and values can "
+    "differ; `opposite`; `not reached`, if models smaller than the work's do not have a number; "
+    "`not learned`, if half of the models or more have not learned a trained size, and the "
+    "statement was not seen; `unclear`; `not run`. Comparable: as in the work, reduced (lengths, "
+    "and the ratio of computation of training), or another protocol. The unit is the seed; all "
+    "seeds count, and at least 5 a side are needed, except to show that a number is not reached. "
+    "Where some have not learned their worst trained size (95%), the value of those that have "
+    "stands next to that of all. An order of two rows is tested by a one-sided exact permutation "
+    "test over seeds, no difference by two one-sided tests against a margin. The tests of one "
+    "figure, or of one section, are corrected together by a false discovery rate of 5% (Benjamini "
+    "and Hochberg). A level has been reached if all of its interval has: t over seeds, or "
+    "Wilson's where the claim is about one model."
 )
 
 
@@ -97,7 +98,10 @@ def judge_claims(
             ),
         )  # fmt: skip
         record = {**create_record(claim), **worst}
-        records.append(record | {"comparable": _compare_with_work(claim, record, prepared.runs)})
+        comparable = _compare_with_work(claim, record, prepared.runs)
+        if comparable == AS_IN_THE_WORK and record["seen"] == "not reached":
+            record["seen"] = "opposite"  # no smaller model is the reason
+        records.append(record | {"comparable": comparable})
     return records
 
 
@@ -186,7 +190,7 @@ def _compare_with_work(claim: Claim, record: dict[str, Any], runs: dict[str, Run
             parts.append(f"1 / {theirs / ours:,.0f} of the computation")
     elif record["scales"]:
         return "reduced: no row has the settings of the work"
-    return f"reduced: {'; '.join(parts)}" if parts else "as in the work"
+    return f"reduced: {'; '.join(parts)}" if parts else AS_IN_THE_WORK
 
 
 def summarise_seen(records: Iterable[dict[str, Any]]) -> dict[str, int]:
