@@ -39,7 +39,7 @@ COLUMNS = {
     "outputs": (*MODEL, "zeros", "ones", "twos", "head", "x", "y", "n"),
     "by_hand": (*MODEL, "head", "w01", "w02", "separation", "n"),
 }  # fmt: skip
-SET_SEEDS, MAX_SET_HEADS = 5, 16  # only of these are sets of heads scored
+SET_SEEDS, MAX_SET_HEADS = 10, 16  # only of these are sets of heads scored
 SET_SIZES = (1, 2, 3)
 OUTPUT_STRINGS = 400  # test strings in the table `outputs`
 GRID = (0.05, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0)
