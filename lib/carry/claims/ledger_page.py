@@ -79,8 +79,10 @@ def tabulate_claims(records: Sequence[Mapping[str, Any]]) -> str:
     for record in records:
         ours = record["reason"]
         if record["measured"] is not None:
-            seeds = f"; {record['seeds']} seeds" if record["seeds"] else ""
-            ours = describe_number(record) + seeds
+            sides = " and ".join(map(str, record["sides"]))
+            parts = [describe_number(record), f"{sides} seeds" * any(record["sides"])]
+            parts.append(_describe_changed(record))
+            ours = "; ".join(filter(None, parts))
         claim, seen = f"{record['statement']} `{record['id']}`", f"**{record['seen']}**"
         lines.append([claim, record["paper_value"], seen, ours, record["comparable"]])
     return format_table(["claim", "stated", "seen", "ours", "comparable"], lines)
@@ -172,10 +174,15 @@ def _describe_basis(record: Mapping[str, Any]) -> str:
             basis += f" (of these {describe_learned(record)})"
     for name, values in record["unlike"].items():
         basis += f", {name} {' and '.join(map(str, values))}"
-    if record["changed"]:
-        basis += f", earlier settings of {' and '.join(record['changed'])}"
+    if changed := _describe_changed(record):
+        basis += f", {changed}"
     scales = [scale for scale in dict.fromkeys(record["scales"].values()) if scale != "laptop"]
     return f"{basis}, scale {' and '.join(scales)}" if scales else basis
+
+
+def _describe_changed(record: Mapping[str, Any]) -> str:
+    rows = " and ".join(record["changed"])
+    return f"earlier settings of {rows}" if rows else ""
 
 
 def describe_learned(record: Mapping[str, Any]) -> str:

@@ -174,7 +174,7 @@ def _find_edge(claim: Claim, part: dict[str, Any]) -> str | None:
 def _compare_with_work(claim: Claim, record: dict[str, Any], runs: dict[str, Run]) -> str:
     """Return how comparable a measurement is with the work, in words; nothing for our own claims.
 
-    The computation is that of training one seed, of the largest row of each side.
+    The computation is that of training one seed, of the row that has the least of its work's.
     """
     if claim.paper == OWN_CLAIMS or record["seen"] == "not run":
         return ""
@@ -184,10 +184,10 @@ def _compare_with_work(claim: Claim, record: dict[str, Any], runs: dict[str, Run
     lengths = compare_lengths({row: runs[row] for row in rows})
     parts = [lengths] if lengths not in ("", "yes") else []
     if rows:
-        ours = max(count_training_operations(runs[row]) for row in rows)
-        theirs = max(count_training_operations(find_counterpart(row)) for row in rows)
-        if theirs >= 2 * ours:
-            parts.append(f"1 / {theirs / ours:,.0f} of the computation")
+        count = count_training_operations
+        times = max(count(find_counterpart(row)) / count(runs[row]) for row in rows)
+        if times >= 2:
+            parts.append(f"1 / {times:,.0f} of the computation")
     elif record["scales"]:
         return "reduced: no row has the settings of the work"
     return f"reduced: {'; '.join(parts)}" if parts else AS_IN_THE_WORK
