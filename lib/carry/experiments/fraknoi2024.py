@@ -86,7 +86,7 @@ SHORT = D8_A4.but(
     training=dict(steps=11000, warmup=0.182, score_every=55, checkpoint_every=1100))
 ROWS += [
     *(parent.but(f"{parent.name}_unit", READINGS, f"{parent.label}, unit variance",
-                 model=dict(norm_root=True))
+                 model=dict(norm_root=True), analyses=HEADS)
       for parent in (D8_A4, D2_A1, D32_A16)),
     *(parent.but(f"{parent.name}_everything", READINGS, f"{parent.label}, loss of all tokens",
                  seeds=seeds, training=dict(loss="everything"))
