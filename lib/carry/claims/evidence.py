@@ -166,7 +166,7 @@ def find_trained(row: str, claim: Claim, tables: Tables) -> pd.DataFrame:
 
 
 def _describe_rows(trained: dict[str, pd.DataFrame], tables: Tables) -> dict[str, Any]:
-    """Return how many seeds of each row have learned, after which steps, and how they differ."""
+    """Return how many seeds of each row have learned, their scales, and how the rows differ."""
     runs = {row: tables.runs[row] for row in trained}
     return {
         "learned": {row: [int(models["learned"].sum()), len(models)]
